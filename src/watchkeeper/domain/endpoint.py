@@ -1,0 +1,80 @@
+"""The system under test: a model with its harness and settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from watchkeeper.domain.case import SideEffects
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One system under test as the configuration declares it.
+
+    ``settings`` is the adapter's own frozen model; ``config_hash`` covers everything that can
+    change the agent's behaviour, and of a secret only the name of its variable.
+    """
+
+    name: str
+    kind: str
+    owner: str
+    env: str
+    requested_model: str | None
+    suites: tuple[str, ...]
+    settings: object
+    config_hash: str
+    allow_side_effects: SideEffects = "none"
+    concurrency: int = 8
+    call_retries: int = 3
+    run_budget_usd: float | None = None
+    run_token_cap: int | None = None
+    location: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ServedIdentity:
+    """What the provider says it serves for the requested model, resolved before a run.
+
+    ``resolved_model`` is ``None`` where the provider does not say: the identity is unverifiable,
+    and ``note`` says why. ``harness_revision`` is the git commit of the harness, with ``+dirty``
+    when its work tree holds uncommitted changes.
+    """
+
+    requested_model: str | None
+    resolved_model: str | None
+    created_at: datetime | None = None
+    lifecycle: str | None = None
+    retires_at: datetime | None = None
+    harness_revision: str | None = None
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PriceBand:
+    """Dollars per million tokens for prompts up to ``up_to_input_tokens`` (``None``: any)."""
+
+    input_usd: float
+    output_usd: float
+    up_to_input_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What one model costs from one day on; cache factors multiply the input price."""
+
+    model: str
+    valid_from: datetime
+    bands: tuple[PriceBand, ...]
+    cache_write_5m_factor: float = 1.25
+    cache_write_1h_factor: float = 2.0
+    cache_read_factor: float = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class PriceTable:
+    """Dated prices; ``version`` is the hash of the table."""
+
+    version: str
+    prices: Mapping[str, tuple[Price, ...]]

@@ -1,0 +1,156 @@
+"""What an agent did, step by step, and how rounds are counted.
+
+A round is one model response with the tool calls it makes and their results. A retried request
+is not a round. A barren round has tool calls, and every result that counts is empty, an error or
+a path that does not exist.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, fields
+from typing import Literal
+
+CallStatus = Literal["ok", "empty", "error", "missing_path", "unanswered"]
+
+_EMPTY_TEXTS = frozenset({"", "[]", "{}", "null", "none", '""', "''", "()"})
+_MISSING_PATH = re.compile(
+    r"no such file|no such directory|enoent|cannot find the (?:file|path)"
+    r"|(?:file|path|directory|folder)[^\n]{0,200}(?:does not exist|doesn't exist|not found)",
+    re.IGNORECASE,
+)
+_HEAD_CHARACTERS = 400
+
+
+def call_status(result: str | None, *, is_error: bool = False) -> CallStatus:
+    """What a tool call brought back.
+
+    Args:
+        result: The text that the model was shown; ``None`` where no result was ever given.
+        is_error: Whether the tool raised or its result was flagged as an error.
+
+    Returns:
+        ``missing_path`` wherever an error, or a short result, says that a path does not exist.
+    """
+    if result is None:
+        return "error" if is_error else "unanswered"
+    text = result.strip()
+    says_missing = _MISSING_PATH.search(text[:_HEAD_CHARACTERS]) is not None
+    if is_error:
+        return "missing_path" if says_missing else "error"
+    if text.lower() in _EMPTY_TEXTS:
+        return "empty"
+    if says_missing and len(text) <= _HEAD_CHARACTERS:
+        return "missing_path"
+    return "ok"
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens by class, each counted once; ``None`` means that the provider did not say."""
+
+    input_tokens: int | None = None
+    cache_write_5m_tokens: int | None = None
+    cache_write_1h_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    output_tokens: int | None = None
+    thinking_tokens: int | None = None
+
+    def plus(self, other: Usage) -> Usage:
+        """The sum, class by class; a class that one side does not know is unknown in the sum."""
+        return Usage(
+            *(
+                None if mine is None or theirs is None else mine + theirs
+                for mine, theirs in zip(self.counts(), other.counts(), strict=True)
+            )
+        )
+
+    def counts(self) -> tuple[int | None, ...]:
+        """The six counts in the order of the fields."""
+        return tuple(getattr(self, item.name) for item in fields(self))
+
+    @property
+    def total_tokens(self) -> int | None:
+        """Input of every kind plus output; thinking tokens are part of the output.
+
+        Unknown where input or output is unknown; an unknown cache class counts as not used.
+        """
+        if self.input_tokens is None or self.output_tokens is None:
+            return None
+        caches = (self.cache_write_5m_tokens, self.cache_write_1h_tokens, self.cache_read_tokens)
+        return self.input_tokens + self.output_tokens + sum(count or 0 for count in caches)
+
+
+ZERO_USAGE = Usage(0, 0, 0, 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One call of a tool with what came back."""
+
+    tool: str
+    arguments: dict[str, object] = field(default_factory=dict)
+    result: str | None = None
+    status: CallStatus = "unanswered"
+    call_id: str = ""
+    is_silent: bool = False
+    latency_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One model response, its tool calls and their results."""
+
+    text: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    usage: Usage = Usage()
+    stop_reason: str = ""
+    served_model: str | None = None
+    latency_ms: float | None = None
+    request_id: str | None = None
+
+    @property
+    def is_barren(self) -> bool:
+        """Whether every tool result that counts brought nothing.
+
+        A tool that was declared silent never counts; a round without counting calls is not barren.
+        """
+        counting = [call for call in self.tool_calls if not call.is_silent]
+        return bool(counting) and all(call.status != "ok" for call in counting)
+
+
+@dataclass(frozen=True, slots=True)
+class Trajectory:
+    """The steps of one trial and what the agent finally said, did and left behind.
+
+    ``action`` is a named outcome that the agent reported (``ask_clarification``); ``state`` is
+    what is true afterwards, where the endpoint reports it.
+    """
+
+    rounds: tuple[Round, ...] = ()
+    answer: str = ""
+    action: str | None = None
+    state: dict[str, object] | None = None
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        """Every tool call in the order in which it was asked for."""
+        return tuple(call for one in self.rounds for call in one.tool_calls)
+
+    @property
+    def barren_round_count(self) -> int:
+        """How many rounds brought nothing."""
+        return sum(one.is_barren for one in self.rounds)
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens of all rounds; a class that one round does not know is unknown."""
+        total = ZERO_USAGE
+        for one in self.rounds:
+            total = total.plus(one.usage)
+        return total
+
+    @property
+    def served_models(self) -> tuple[str, ...]:
+        """The models that answered, each once, in the order of their first answer."""
+        return tuple(dict.fromkeys(one.served_model for one in self.rounds if one.served_model))
