@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-SECRET_PREFIX = "env:"
-
 
 @dataclass(frozen=True, slots=True)
 class Settings:

@@ -10,6 +10,19 @@ from watchkeeper.domain.case import SideEffects
 
 
 @dataclass(frozen=True, slots=True)
+class Harness:
+    """What surrounds the model: its system prompt, its tools, and where its revision is told.
+
+    ``system`` is the text of the prompt, ``tools`` names a list in a Python module
+    (``package.module:NAME``), ``revision_git`` a folder in a git work tree.
+    """
+
+    system: str | None = None
+    tools: str | None = None
+    revision_git: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Endpoint:
     """One system under test as the configuration declares it.
 
@@ -25,6 +38,7 @@ class Endpoint:
     suites: tuple[str, ...]
     settings: object
     config_hash: str
+    harness: Harness = Harness()
     allow_side_effects: SideEffects = "none"
     concurrency: int = 8
     call_retries: int = 3

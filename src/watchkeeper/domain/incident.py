@@ -9,8 +9,8 @@ from typing import Literal
 
 from watchkeeper.domain.identity import content_hash
 from watchkeeper.domain.ports import Receipt
+from watchkeeper.domain.verdict import RootKind
 
-RootKind = Literal["gate", "tool", "category", "suite", "case", "harness"]
 EventKind = Literal["opened", "seen", "quiet", "resolved", "sent"]
 Resolution = Literal["recovered", "accepted", "invalid"]
 IncidentState = Literal["open", "resolved"]

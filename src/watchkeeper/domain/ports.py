@@ -149,6 +149,10 @@ class Grader(Protocol):
         """What is asserted, in a few words, unique within the case: ``at_most find_files 5``."""
         ...
 
+    def mentioned_tools(self) -> tuple[str, ...]:
+        """The tools that the assertion names, so that a misspelt one is found at load time."""
+        ...
+
     def parameters(self) -> dict[str, object]:
         """Everything that decides, as JSON; part of the grading hash."""
         ...

@@ -12,6 +12,7 @@ from watchkeeper.domain.suite import GateAction
 VerdictState = Literal["regressed", "improved", "no_worse", "inconclusive", "not_comparable"]
 Metric = Literal["pass_rate", "rounds", "cost_usd"]
 Level = Literal["suite", "category", "tool", "case"]
+RootKind = Literal["gate", "tool", "category", "suite", "case", "harness"]
 GateState = Literal[
     "passed",
     "passed_not_proven",
@@ -145,11 +146,25 @@ class CriticalFailure:
 
 
 @dataclass(frozen=True, slots=True)
+class RegressionRoot:
+    """What is behind one or more confirmed regressions: a tool, category, suite, case or gate.
+
+    ``members`` name the findings that it explains, as ``metric/level/group``, its own first.
+    """
+
+    kind: RootKind
+    name: str
+    owner: str
+    severity: Literal["page", "critical", "broken"]
+    members: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """What was concluded about one run.
 
-    ``broken`` is why there is no verdict at all (``None``: there is one). ``since_run`` is the
-    first run in which the oldest regression of this verdict was seen.
+    ``broken`` is why there is no verdict at all (``None``: there is one). ``barren_before`` and
+    ``barren_after`` are barren rounds per round. ``roots`` say who is told of what.
     """
 
     run_id: str
@@ -178,6 +193,7 @@ class Verdict:
     barren_before: float | None = None
     barren_after: float | None = None
     overdispersion: dict[str, float] | None = None
+    roots: tuple[RegressionRoot, ...] = ()
     notes: tuple[str, ...] = ()
     schema_version: int = VERDICT_SCHEMA_VERSION
 

@@ -75,9 +75,7 @@ def rank_permutation_greater(fresh: Sequence[float], baseline: Sequence[float]) 
     chosen = _numbers(fresh)
     everything = np.concatenate([chosen, _numbers(baseline)])
     if len(everything) > LARGEST_RANK_SAMPLE:
-        raise ValueError(
-            f"{len(everything)} trials are too many to count; use stratified_rank_sum"
-        )
+        raise ValueError(f"{len(everything)} trials are too many to count; use stratified_rank_sum")
     ordered = np.sort(everything)
     doubled_ranks = (
         np.searchsorted(ordered, everything, "left")

@@ -69,12 +69,14 @@ class Sample:
     @property
     def trial_counts(self) -> Floats:
         """Trials with a number, per case; whole numbers held as floats."""
-        return (~np.isnan(self.values)).sum(axis=1).astype(np.float64)
+        counts: Floats = (~np.isnan(self.values)).sum(axis=1).astype(np.float64)
+        return counts
 
     @property
     def case_sums(self) -> Floats:
         """Sum over the trials with a number, per case; 0 for a case without one."""
-        return np.where(np.isnan(self.values), 0.0, self.values).sum(axis=1)
+        sums: Floats = np.where(np.isnan(self.values), 0.0, self.values).sum(axis=1)
+        return sums
 
     @property
     def case_means(self) -> Floats:
@@ -86,7 +88,8 @@ class Sample:
     def squared_deviations(self) -> Floats:
         """Sum of squared deviations from the case's own mean, per case; 0 without a trial."""
         deviations = self.values - self.case_means[:, None]
-        return np.where(np.isnan(deviations), 0.0, deviations**2).sum(axis=1)
+        squares: Floats = np.where(np.isnan(deviations), 0.0, deviations**2).sum(axis=1)
+        return squares
 
     def select(self, cases: Bools | NDArray[np.intp] | Sequence[int]) -> Sample:
         """The sample of some cases only: a mask over the rows, or their indices in any order."""

@@ -7,16 +7,15 @@ latency. The tests of a single case and of the invoice live in ``exact``, ``pair
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import sqrt
-from typing import ClassVar
 
 import numpy as np
-from scipy.special import ndtr, ndtri, stdtrit
+from scipy.special import ndtri
 
 from watchkeeper.stats.bootstrap import RatioOfTotals, ratio_of_totals
 from watchkeeper.stats.exact import hypergeometric_sum, rank_permutation_greater
 from watchkeeper.stats.paired import McNemar, mcnemar_exact
+from watchkeeper.stats.results import TestResult
 from watchkeeper.stats.samples import Floats, Sample, matched_cases
 
 __all__ = [
@@ -37,64 +36,7 @@ PRIOR_DEGREES_OF_FREEDOM = 6.0
 """Weight of the suite's mean within-case variance in the variance of one case."""
 SMALLEST_LOG_VARIANCE = 0.02
 """Floor of the within-case variance of log values: a standard deviation of about 14 %."""
-FEWEST_DEGREES_OF_FREEDOM = 3.0
 ZERO_OFFSET_SHARE = 0.01
-
-
-@dataclass(frozen=True, slots=True)
-class TestResult:
-    """What a comparison over at least one matched case says; phi is already in every number.
-
-    ``estimate``, ``standard_error``, ``low`` and ``high`` are in the unit of the test: points of
-    pass rate as a share (-0.05 is five points down), or natural log ratios (``exp(estimate)`` is
-    the geometric mean ratio). They are always candidate minus baseline. ``low`` and ``high`` bound
-    a two-sided 95 % interval and always differ.
-
-    ``z`` and ``p_worse`` know which direction is bad: z > 0 is worse. ``unscaled_z`` is z at
-    phi = 1; it, and never ``z``, is what ``summaries.overdispersion`` learns phi from.
-
-    ``exact_p`` and ``exact_p_better`` are plain (not mid-p, phi not applied) exact p values where
-    the distribution was counted, and ``None`` where it was approximated.
-
-    ``informative_case_count`` is the number of cases with any difference between any two trials;
-    at 0 the test has nothing to go by and says z = 0, p = 0.5.
-    Source: docs/statistics.md#what-a-test-returns
-    """
-
-    __test__: ClassVar[bool] = False  # pytest would take the name for a test's
-
-    estimate: float
-    standard_error: float
-    low: float
-    high: float
-    degrees_of_freedom: float
-    z: float
-    unscaled_z: float
-    p_worse: float
-    p_better: float
-    exact_p: float | None
-    exact_p_better: float | None
-    case_count: int
-    informative_case_count: int
-    baseline_trial_count: int
-    candidate_trial_count: int
-
-    def lower_bound(self, confidence: float = 0.95) -> float:
-        """One-sided lower bound of the estimate, in its unit.
-
-        Source: docs/statistics.md#no-worse
-        """
-        return self.estimate - self._reach(confidence)
-
-    def upper_bound(self, confidence: float = 0.95) -> float:
-        """One-sided upper bound of the estimate, in its unit.
-
-        Source: docs/statistics.md#no-worse
-        """
-        return self.estimate + self._reach(confidence)
-
-    def _reach(self, confidence: float) -> float:
-        return float(stdtrit(self.degrees_of_freedom, confidence)) * self.standard_error
 
 
 def stratified_exact(baseline: Sample, candidate: Sample, phi: float = 1.0) -> TestResult | None:
@@ -143,23 +85,16 @@ def stratified_exact(baseline: Sample, candidate: Sample, phi: float = 1.0) -> T
         shortfall = (n_c * passed / trials - passed_c).sum()
         unscaled_z = float(shortfall) / sqrt(float(variances.sum()))
 
-    change = passed_c / n_c - passed_b / n_b
     rate = (passed + 0.5) / (trials + 1)
-    spread = _Spread.of(rate * (1 - rate) * (1 / n_c + 1 / n_b), trials - 1, phi)
-    estimate = float(change.mean())
-    return TestResult(
-        estimate=estimate,
-        standard_error=spread.standard_error,
-        low=max(-1.0, estimate - spread.half_width),
-        high=min(1.0, estimate + spread.half_width),
-        degrees_of_freedom=spread.degrees_of_freedom,
-        z=unscaled_z / sqrt(phi),
+    return TestResult.of(
+        change=passed_c / n_c - passed_b / n_b,
+        variances=rate * (1 - rate) * (1 / n_c + 1 / n_b),
+        degrees_of_freedom=trials - 1,
+        phi=phi,
         unscaled_z=unscaled_z,
-        p_worse=float(ndtr(-unscaled_z / sqrt(phi))),
-        p_better=float(ndtr(unscaled_z / sqrt(phi))),
         exact_p=exact_p,
         exact_p_better=exact_p_better,
-        case_count=len(change),
+        limits=(-1.0, 1.0),
         informative_case_count=int(informative.sum()),
         baseline_trial_count=int(n_b.sum()),
         candidate_trial_count=int(n_c.sum()),
@@ -172,7 +107,7 @@ def stratified_rank_sum(
     phi: float = 1.0,
     pooled_log_variance: float | None = None,
     zero_offset: float | Floats | None = None,
-    higher_is_worse: bool = True,  # noqa: FBT001, FBT002
+    higher_is_worse: bool = True,
 ) -> TestResult | None:
     """Change of a positive quantity, each case ranked within itself (van Elteren's test).
 
@@ -226,27 +161,15 @@ def stratified_rank_sum(
         offset = np.broadcast_to(zero_offset, matched.shape)[matched]
     log_b, log_c = baseline.log(offset), candidate.log(offset)
     change = log_c.case_means - log_b.case_means
-    deviations = log_b.squared_deviations + log_c.squared_deviations
-    if pooled_log_variance is None:
-        pooled_log_variance = float(deviations.sum() / max((trials - 2).sum(), 1))
-    prior = PRIOR_DEGREES_OF_FREEDOM
-    shrunk = (deviations + prior * pooled_log_variance) / (trials - 2 + prior)
-    within_case = np.maximum(shrunk, SMALLEST_LOG_VARIANCE)
-    spread = _Spread.of(within_case * (1 / n_c + 1 / n_b), trials - 2 + prior, phi)
-    estimate = float(change.mean())
-    return TestResult(
-        estimate=estimate,
-        standard_error=spread.standard_error,
-        low=estimate - spread.half_width,
-        high=estimate + spread.half_width,
-        degrees_of_freedom=spread.degrees_of_freedom,
-        z=unscaled_z / sqrt(phi),
+    per_trial, freedom = _within_case_variance(
+        change, log_b.squared_deviations + log_c.squared_deviations, n_b, n_c, pooled_log_variance
+    )
+    return TestResult.of(
+        change=change,
+        variances=per_trial * (1 / n_c + 1 / n_b),
+        degrees_of_freedom=freedom,
+        phi=phi,
         unscaled_z=unscaled_z,
-        p_worse=float(ndtr(-unscaled_z / sqrt(phi))),
-        p_better=float(ndtr(unscaled_z / sqrt(phi))),
-        exact_p=None,
-        exact_p_better=None,
-        case_count=len(change),
         informative_case_count=int(informative.sum()),
         baseline_trial_count=int(n_b.sum()),
         candidate_trial_count=int(n_c.sum()),
@@ -273,23 +196,28 @@ def default_zero_offset(baseline: Sample, candidate: Sample) -> float:
     return 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Spread:
-    """Standard error of a mean of case differences, and half the width of its 95 % interval."""
+def _within_case_variance(
+    change: Floats, deviations: Floats, n_b: Floats, n_c: Floats, pooled: float | None
+) -> tuple[Floats, Floats]:
+    """Variance of one log value within its case, and the degrees of freedom behind it, per case.
 
-    standard_error: float
-    degrees_of_freedom: float
-    half_width: float
-
-    @classmethod
-    def of(cls, variances: Floats, degrees_of_freedom: Floats, phi: float) -> _Spread:
-        """From the variance of each case's difference, with Satterthwaite's degrees of freedom."""
-        total = float(variances.sum())
-        freedom = max(
-            total**2 / float((variances**2 / degrees_of_freedom).sum()), FEWEST_DEGREES_OF_FREEDOM
-        )
-        standard_error = sqrt(phi * total) / len(variances)
-        return cls(standard_error, freedom, float(stdtrit(freedom, 0.975)) * standard_error)
+    Source: docs/statistics.md#log-variance
+    """
+    prior = PRIOR_DEGREES_OF_FREEDOM
+    own = n_b + n_c - 2
+    freedom = own + prior
+    if pooled is None:
+        known = float(own.sum())
+        if known < len(change) - 1:  # hardly a trial was repeated: use the spread between cases
+            known = len(change) - 1.0
+            pooled = float(change.var(ddof=1) / (1 / n_c + 1 / n_b).mean())
+            deviations = own * pooled
+        else:
+            pooled = float(deviations.sum()) / max(known, 1.0)
+        # pooled from these cases alone, so together they are worth no more than what they hold
+        freedom = freedom * max(known, 1.0) / freedom.sum()
+    shrunk = (deviations + prior * pooled) / (own + prior)
+    return np.maximum(shrunk, SMALLEST_LOG_VARIANCE), freedom
 
 
 def _rank_scores(baseline: Sample, candidate: Sample) -> tuple[Floats, Floats]:

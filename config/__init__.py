@@ -1,0 +1,1 @@
+"""Starter files of a project folder; `watchkeeper init` copies them."""

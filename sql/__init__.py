@@ -1,0 +1,1 @@
+"""SQL of the store: schema, views, queries and checks, one statement a file."""

@@ -1,0 +1,25 @@
+-- One row per committed run: what its manifest says. Params: none
+create table run_records (
+    run_id varchar not null,
+    committed_at timestamptz not null,
+    endpoint varchar not null,
+    suite varchar not null,
+    purpose varchar not null,
+    trigger varchar not null,
+    seed bigint not null,
+    slot_at timestamptz,
+    planned_at timestamptz not null,
+    confirms varchar,
+    suite_hash varchar not null,
+    endpoint_kind varchar not null,
+    endpoint_owner varchar not null,
+    suite_owner varchar not null,
+    env varchar not null,
+    endpoint_config_hash varchar not null,
+    requested_model varchar,
+    resolved_model varchar,
+    harness_revision varchar,
+    price_table_version varchar not null,
+    engine_version varchar not null,
+    planned_count integer not null
+);

@@ -1,0 +1,63 @@
+"""Time: the machine's own, and one that a demo or a test owns."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import UTC, datetime, timedelta
+
+
+class SystemClock:
+    """The machine's clock. ``now`` never runs backwards within one process.
+
+    A clock that is set back while a run goes on would store trials that end before they begin;
+    the time of day is read once and carried on by the monotonic clock.
+    """
+
+    def __init__(self) -> None:
+        self._started_at = datetime.now(UTC)
+        self._started = time.monotonic()
+        self._latest = self._started_at
+
+    def now(self) -> datetime:
+        """The time of day in UTC."""
+        passed = time.monotonic() - self._started
+        steady = self._started_at + timedelta(seconds=passed)
+        self._latest = max(self._latest, steady)
+        return self._latest
+
+    def monotonic(self) -> float:
+        """Seconds that never run backwards."""
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        """Waits for real."""
+        await asyncio.sleep(seconds)
+
+
+class SimulatedClock:
+    """A clock that moves only when it is told to; sleeping moves it."""
+
+    def __init__(self, start: datetime) -> None:
+        self._now = start
+        self._monotonic = 0.0
+
+    def now(self) -> datetime:
+        """The simulated time of day in UTC."""
+        return self._now
+
+    def monotonic(self) -> float:
+        """Simulated seconds since the start."""
+        return self._monotonic
+
+    def move_to(self, at: datetime) -> None:
+        """Moves on to a time of day; never backwards."""
+        if at > self._now:
+            self._monotonic += (at - self._now).total_seconds()
+            self._now = at
+
+    async def sleep(self, seconds: float) -> None:
+        """Moves the clock on and lets others run."""
+        self._now += timedelta(seconds=max(seconds, 0.0))
+        self._monotonic += max(seconds, 0.0)
+        await asyncio.sleep(0)

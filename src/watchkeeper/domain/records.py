@@ -1,0 +1,193 @@
+"""Rows as they are stored: keys are the columns of sql/schema, values are JSON.
+
+A finished attempt becomes two rows: a thin one for counting and one with what was said.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, cast
+
+from watchkeeper.domain.grade import Grade
+from watchkeeper.domain.run import CaseStamp, Manifest
+from watchkeeper.domain.trajectory import CallStatus, Round, ToolCall, Trajectory, Usage
+from watchkeeper.domain.trial import StopReason, Trial, TrialStatus
+
+Row = dict[str, Any]
+_USAGE_COLUMNS = (
+    "input_tokens",
+    "cache_write_5m_tokens",
+    "cache_write_1h_tokens",
+    "cache_read_tokens",
+    "output_tokens",
+    "thinking_tokens",
+)
+
+
+def trial_row(trial: Trial, stamp: CaseStamp, manifest: Manifest) -> Row:
+    """The thin row of an attempt: what can be counted, without what was said."""
+    rounds = trial.trajectory.rounds
+    usage = trial.trajectory.usage
+    return {
+        "run_id": trial.run_id,
+        "trial_id": trial.trial_id,
+        "attempt": trial.attempt,
+        "endpoint": manifest.endpoint,
+        "suite": manifest.suite,
+        "case_id": trial.case_id,
+        "trial_index": trial.index,
+        "category": stamp.category,
+        "cluster_id": stamp.cluster_id,
+        "dimension": stamp.dimension,
+        "tags": stamp.tags,
+        "weight": stamp.weight,
+        "execution_hash": stamp.execution_hash,
+        "status": trial.status,
+        "stop_reason": trial.stop_reason,
+        "error_kind": trial.error_kind,
+        "error": trial.error,
+        "requested_model": trial.requested_model,
+        "served_model": trial.served_model,
+        "started_at": trial.started_at.isoformat(),
+        "ended_at": trial.ended_at.isoformat(),
+        "latency_ms": trial.latency_ms,
+        "round_count": len(rounds),
+        "barren_round_count": trial.trajectory.barren_round_count,
+        "tool_call_count": sum(len(one.tool_calls) for one in rounds),
+        "retry_count": trial.retry_count,
+        **dict(zip(_USAGE_COLUMNS, usage.counts(), strict=True)),
+        "cost_usd": trial.cost_usd,
+        "rounds": [_thin_round(index, one) for index, one in enumerate(rounds)],
+    }
+
+
+def transcript_row(trial: Trial) -> Row:
+    """What was said and what tools answered; arguments and state are JSON texts."""
+    trajectory = trial.trajectory
+    return {
+        "run_id": trial.run_id,
+        "trial_id": trial.trial_id,
+        "attempt": trial.attempt,
+        "case_id": trial.case_id,
+        "answer": trajectory.answer,
+        "action": trajectory.action,
+        "state": None if trajectory.state is None else _json(trajectory.state),
+        "rounds": [
+            {
+                "round_index": index,
+                "text": one.text,
+                "request_id": one.request_id,
+                "tool_calls": [
+                    {
+                        "tool": call.tool,
+                        "call_id": call.call_id,
+                        "arguments": _json(call.arguments),
+                        "result": call.result,
+                    }
+                    for call in one.tool_calls
+                ],
+            }
+            for index, one in enumerate(trajectory.rounds)
+        ],
+    }
+
+
+def grade_row(trial: Trial, stamp: CaseStamp, grade: Grade, graded_at: datetime) -> Row:
+    """One assertion's grade for one attempt."""
+    return {
+        "run_id": trial.run_id,
+        "trial_id": trial.trial_id,
+        "attempt": trial.attempt,
+        "case_id": trial.case_id,
+        "category": stamp.category,
+        "grader": grade.grader,
+        "grader_version": grade.grader_version,
+        "assertion": grade.assertion,
+        "severity": grade.severity,
+        "evidence": grade.evidence,
+        "outcome": grade.outcome,
+        "reason": grade.reason,
+        "grading_hash": stamp.grading_hash,
+        "grading": "original",
+        "graded_at": graded_at.isoformat(),
+    }
+
+
+def trial_from_rows(trial: Mapping[str, Any], transcript: Mapping[str, Any]) -> Trial:
+    """The attempt that two rows describe; the inverse of ``trial_row`` and ``transcript_row``."""
+    rounds = tuple(
+        _round(thin, said) for thin, said in zip(trial["rounds"], transcript["rounds"], strict=True)
+    )
+    state = transcript["state"]
+    return Trial(
+        run_id=trial["run_id"],
+        trial_id=trial["trial_id"],
+        attempt=trial["attempt"],
+        case_id=trial["case_id"],
+        index=trial["trial_index"],
+        status=cast("TrialStatus", trial["status"]),
+        stop_reason=cast("StopReason", trial["stop_reason"]),
+        trajectory=Trajectory(
+            rounds=rounds,
+            answer=transcript["answer"],
+            action=transcript["action"],
+            state=None if state is None else json.loads(state),
+        ),
+        requested_model=trial["requested_model"],
+        started_at=datetime.fromisoformat(trial["started_at"]),
+        ended_at=datetime.fromisoformat(trial["ended_at"]),
+        latency_ms=trial["latency_ms"],
+        cost_usd=trial["cost_usd"],
+        retry_count=trial["retry_count"],
+        error_kind=trial["error_kind"],
+        error=trial["error"],
+    )
+
+
+def _thin_round(index: int, one: Round) -> Row:
+    return {
+        "round_index": index,
+        "stop_reason": one.stop_reason,
+        "served_model": one.served_model,
+        "latency_ms": one.latency_ms,
+        "is_barren": one.is_barren,
+        **dict(zip(_USAGE_COLUMNS, one.usage.counts(), strict=True)),
+        "tool_calls": [
+            {
+                "tool": call.tool,
+                "status": call.status,
+                "is_silent": call.is_silent,
+                "latency_ms": call.latency_ms,
+            }
+            for call in one.tool_calls
+        ],
+    }
+
+
+def _round(thin: Mapping[str, Any], said: Mapping[str, Any]) -> Round:
+    return Round(
+        text=said["text"],
+        tool_calls=tuple(
+            ToolCall(
+                tool=counted["tool"],
+                arguments=json.loads(spoken["arguments"]),
+                result=spoken["result"],
+                status=cast("CallStatus", counted["status"]),
+                call_id=spoken["call_id"],
+                is_silent=counted["is_silent"],
+                latency_ms=counted["latency_ms"],
+            )
+            for counted, spoken in zip(thin["tool_calls"], said["tool_calls"], strict=True)
+        ),
+        usage=Usage(*(thin[column] for column in _USAGE_COLUMNS)),
+        stop_reason=thin["stop_reason"],
+        served_model=thin["served_model"],
+        latency_ms=thin["latency_ms"],
+        request_id=said["request_id"],
+    )
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)

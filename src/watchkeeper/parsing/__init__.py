@@ -1,0 +1,1 @@
+"""Text files → checked values, every fault with its file and line."""

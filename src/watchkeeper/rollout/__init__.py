@@ -1,0 +1,1 @@
+"""Case + endpoint → trajectory, within limits, each finished trial written down at once."""

@@ -1,0 +1,198 @@
+"""Trials of one shard, at the same time within bounds, each written down when it has ended."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from watchkeeper.domain.case import Case
+from watchkeeper.domain.endpoint import Endpoint, PriceTable
+from watchkeeper.domain.ports import Adapter, Clock, TrialBrief
+from watchkeeper.domain.records import transcript_row, trial_row
+from watchkeeper.domain.redaction import Redactor
+from watchkeeper.domain.run import CaseStamp, RunPlan
+from watchkeeper.domain.suite import Suite
+from watchkeeper.domain.trajectory import Trajectory
+from watchkeeper.domain.trial import PlannedTrial, StopReason, Trial, TrialStatus
+from watchkeeper.errors import EndpointFault
+from watchkeeper.rollout.conversation import Conversation
+from watchkeeper.rollout.journal import Journal
+from watchkeeper.rollout.spending import Spending
+from watchkeeper.rollout.toolbox import PythonTool, Toolbox
+
+MAX_TRIAL_ATTEMPTS = 2
+MAX_ERROR_CHARACTERS = 1000
+
+
+@dataclass(slots=True)
+class TrialRunner:
+    """Runs planned trials of one run against one endpoint.
+
+    ``finish_by`` is the time after which no further trial starts.
+    """
+
+    plan: RunPlan
+    suite: Suite
+    endpoint: Endpoint
+    adapter: Adapter
+    python_tools: Mapping[str, PythonTool]
+    prices: PriceTable
+    spending: Spending
+    journal: Journal
+    redactor: Redactor
+    clock: Clock
+    slots: asyncio.Semaphore
+    finish_by: datetime | None = None
+    _cases: dict[str, Case] = field(init=False)
+    _stamps: dict[str, CaseStamp] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._cases = {case.id: case for case in self.suite.cases}
+        self._stamps = {stamp.case_id: stamp for stamp in self.plan.manifest.cases}
+
+    async def run(self, planned: Sequence[PlannedTrial]) -> tuple[Trial, ...]:
+        """One record for every planned trial, attempts that failed included.
+
+        A trial that the infrastructure failed is attempted once more, at the end of the shard
+        and by the same rule for every case, where the fault was a passing one.
+        """
+        first = await asyncio.gather(*(self._run_one(trial, 1) for trial in planned))
+        by_id = {trial.trial_id: trial for trial in planned}
+        again = [
+            by_id[trial.trial_id]
+            for trial, is_transient in first
+            if trial is not None and trial.status == "harness_error" and is_transient
+        ]
+        second = await asyncio.gather(
+            *(self._run_one(trial, MAX_TRIAL_ATTEMPTS) for trial in again)
+        )
+        return tuple(trial for trial, _ in (*first, *second) if trial is not None)
+
+    def record(self, trial: Trial) -> None:
+        """Writes an attempt to the journal, without secrets."""
+        row = trial_row(trial, self._stamps[trial.case_id], self.plan.manifest)
+        self.journal.append(
+            {
+                "trial": self.redactor.value(row),
+                "transcript": self.redactor.value(transcript_row(trial)),
+            }
+        )
+
+    async def _run_one(self, planned: PlannedTrial, attempt: int) -> tuple[Trial | None, bool]:
+        """The record of one attempt, and whether a failure of it may pass.
+
+        A second attempt for which there is no time or budget left is no record: the first stays.
+        """
+        async with self.slots:
+            refusal: str | None = "finish_by" if self._is_late() else await self.spending.reserve()
+            if refusal is not None:
+                if attempt > 1:
+                    return None, False
+                trial, is_transient = self._skipped(planned, refusal), False
+            else:
+                trial, is_transient = await self._attempt(planned, attempt)
+                await self.spending.settle(trial)
+        self.record(trial)
+        return trial, is_transient
+
+    def _is_late(self) -> bool:
+        return self.finish_by is not None and self.clock.now() >= self.finish_by
+
+    async def _attempt(self, planned: PlannedTrial, attempt: int) -> tuple[Trial, bool]:
+        case = self._cases[planned.case_id]
+        toolbox = Toolbox(case, self.python_tools)
+        seed = self.plan.manifest.seed
+        brief = TrialBrief(
+            case=case,
+            limits=self.suite.limits,
+            tools=toolbox.specs,
+            seed=seed + attempt - 1,
+            trial_id=planned.trial_id,
+        )
+        started_at, started = self.clock.now(), self.clock.monotonic()
+        conversation: Conversation | None = None
+        status: TrialStatus = "completed"
+        stop: StopReason = "not_finished"
+        kind: str | None = None
+        error: str | None = None
+        is_transient = False
+        try:
+            session = await self.adapter.open(brief)
+            try:
+                conversation = Conversation(
+                    session=session,
+                    toolbox=toolbox,
+                    case=case,
+                    limits=self.suite.limits,
+                    call_retries=self.endpoint.call_retries,
+                    prices=self.prices,
+                    requested_model=self.endpoint.requested_model,
+                    clock=self.clock,
+                    jitter=random.Random(f"{seed}/{planned.trial_id}/{attempt}").random,
+                )
+                stop = await conversation.play()
+                error = conversation.error
+            finally:
+                await session.close()
+        except EndpointFault as fault:
+            status, kind, error = "harness_error", fault.kind, str(fault)
+            is_transient = fault.is_transient
+        except Exception as fault:  # noqa: BLE001 - our own bug is a record, not an end of the run
+            status, kind, error = "harness_error", "internal", f"{type(fault).__name__}: {fault}"
+        return (
+            Trial(
+                run_id=self.plan.manifest.run_id,
+                trial_id=planned.trial_id,
+                attempt=attempt,
+                case_id=planned.case_id,
+                index=planned.index,
+                status=status,
+                stop_reason=stop,
+                trajectory=conversation.trajectory if conversation else Trajectory(),
+                requested_model=self.endpoint.requested_model,
+                started_at=started_at,
+                ended_at=self.clock.now(),
+                latency_ms=(self.clock.monotonic() - started) * 1000,
+                cost_usd=conversation.cost_usd if conversation else 0.0,
+                retry_count=conversation.retry_count if conversation else 0,
+                error_kind=kind,
+                error=error[:MAX_ERROR_CHARACTERS] if error else None,
+            ),
+            is_transient,
+        )
+
+    def _skipped(self, planned: PlannedTrial, reason: str) -> Trial:
+        now = self.clock.now()
+        return unmade_trial(self.plan, self.endpoint, planned, now, "skipped", reason)
+
+
+def unmade_trial(
+    plan: RunPlan,
+    endpoint: Endpoint,
+    planned: PlannedTrial,
+    at: datetime,
+    status: TrialStatus,
+    kind: str,
+    error: str | None = None,
+) -> Trial:
+    """The record of a trial for which no call was made; it cost nothing and took no time."""
+    return Trial(
+        run_id=plan.manifest.run_id,
+        trial_id=planned.trial_id,
+        attempt=1,
+        case_id=planned.case_id,
+        index=planned.index,
+        status=status,
+        stop_reason="not_finished",
+        trajectory=Trajectory(),
+        requested_model=endpoint.requested_model,
+        started_at=at,
+        ended_at=at,
+        latency_ms=None,
+        cost_usd=0.0,
+        error_kind=kind,
+        error=error[:MAX_ERROR_CHARACTERS] if error else None,
+    )

@@ -1,0 +1,86 @@
+"""What differs between the baselines and the run, told before any verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from watchkeeper.domain.facts import TrialFact
+from watchkeeper.domain.run import Manifest
+from watchkeeper.domain.verdict import Change
+
+
+def served_models(facts: Iterable[TrialFact]) -> tuple[str, ...]:
+    """The models that answered, sorted."""
+    return tuple(sorted({fact.served_model for fact in facts if fact.served_model}))
+
+
+def what_changed(
+    baseline: Sequence[Manifest],
+    baseline_facts: Iterable[TrialFact],
+    candidate: Manifest,
+    candidate_facts: Iterable[TrialFact],
+) -> tuple[Change, ...]:
+    """Everything that differs between the newest baseline run and the candidate.
+
+    Args:
+        baseline: The manifests of the baseline runs, oldest first; at least one.
+        baseline_facts: The trials of the baseline runs.
+        candidate: The manifest of the run.
+        candidate_facts: Its trials.
+    """
+    newest = baseline[-1]
+    newest_facts = [fact for fact in baseline_facts if fact.run_id == newest.run_id]
+    before_served = served_models(newest_facts) or _resolved_model(newest)
+    after_served = served_models(candidate_facts) or _resolved_model(candidate)
+    pairs = (
+        ("served model", " + ".join(before_served), " + ".join(after_served)),
+        (
+            "requested model",
+            newest.identity.requested_model or "",
+            candidate.identity.requested_model or "",
+        ),
+        (
+            "harness revision",
+            newest.identity.harness_revision or "",
+            candidate.identity.harness_revision or "",
+        ),
+        (
+            "endpoint settings",
+            newest.endpoint_config_hash[:10],
+            candidate.endpoint_config_hash[:10],
+        ),
+        ("suite", newest.suite_hash[:10], candidate.suite_hash[:10]),
+        ("graders", _versions(newest.graders), _versions(candidate.graders)),
+        ("price table", newest.price_table_version[:10], candidate.price_table_version[:10]),
+        ("watchkeeper", newest.engine_version, candidate.engine_version),
+    )
+    return tuple(
+        Change(what, before or "unknown", after or "unknown")
+        for what, before, after in pairs
+        if before != after
+    )
+
+
+def unverified_identities(candidate: Manifest, facts: Iterable[TrialFact]) -> tuple[str, ...]:
+    """What could not be verified about the run, in words."""
+    notes: list[str] = []
+    served = served_models(facts)
+    if not served:
+        notes.append("no trial said which model answered")
+    elif candidate.identity.resolved_model is None:
+        reason = candidate.identity.note or "the endpoint does not say"
+        notes.append(f"served model seen only in responses ({', '.join(served)}): {reason}")
+    if len(served) > 1:
+        notes.append(f"several models answered within the run: {', '.join(served)}")
+    if candidate.identity.harness_revision is None:
+        notes.append("harness revision unknown: set harness.revision.git to have it recorded")
+    return tuple(notes)
+
+
+def _resolved_model(manifest: Manifest) -> tuple[str, ...]:
+    model = manifest.identity.resolved_model
+    return (model,) if model else ()
+
+
+def _versions(graders: dict[str, int]) -> str:
+    return ", ".join(f"{kind} {version}" for kind, version in sorted(graders.items()))

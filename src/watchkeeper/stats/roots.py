@@ -1,0 +1,73 @@
+"""Confirmed regressions grouped by what is behind them: one incident a root.
+
+Source: docs/statistics.md#grouping
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from watchkeeper.domain.decision import DecisionConstants
+from watchkeeper.domain.verdict import Level
+from watchkeeper.stats.comparison import Comparison
+from watchkeeper.stats.confirmation import Suspect
+from watchkeeper.stats.hypotheses import Hypothesis
+
+_LEVEL_ORDER: Mapping[Level, int] = {"tool": 0, "category": 1, "suite": 2, "case": 3}
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """A regression that explains others; ``members`` are hypotheses, its own first."""
+
+    members: tuple[Hypothesis, ...]
+
+    @property
+    def cases(self) -> frozenset[str]:
+        """The cases of the root's own hypothesis."""
+        return frozenset(self.members[0].cases)
+
+
+def group_by_root(
+    confirmed: Sequence[Suspect], comparison: Comparison, constants: DecisionConstants
+) -> list[Root]:
+    """The roots of a night's confirmed regressions, tools before categories, suite and cases.
+
+    A hypothesis whose effect vanishes without the cases of a root is a child of that root.
+    """
+    ordered = sorted(
+        (one.hypothesis for one in confirmed),
+        key=lambda one: (_LEVEL_ORDER[one.level], _metric_order(one), one.group),
+    )
+    roots: list[list[Hypothesis]] = []
+    for hypothesis in ordered:
+        parent = next(
+            (root for root in roots if _is_explained(hypothesis, root[0], comparison, constants)),
+            None,
+        )
+        if parent is None:
+            roots.append([hypothesis])
+        else:
+            parent.append(hypothesis)
+    return [Root(tuple(members)) for members in roots]
+
+
+def _metric_order(hypothesis: Hypothesis) -> int:
+    return ("pass_rate", "rounds", "cost_usd").index(hypothesis.metric)
+
+
+def _is_explained(
+    hypothesis: Hypothesis,
+    root: Hypothesis,
+    comparison: Comparison,
+    constants: DecisionConstants,
+) -> bool:
+    rest = tuple(case for case in hypothesis.cases if case not in set(root.cases))
+    if len(rest) == len(hypothesis.cases):
+        return False
+    if not rest:
+        return True
+    level = hypothesis.screen_level(constants, 1)
+    compared = comparison.compare(hypothesis.metric, rest, 1.0, level)
+    return compared is None or compared.result.p_worse > level
