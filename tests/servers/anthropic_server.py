@@ -6,9 +6,9 @@ a client can be killed and its calls still be counted:
     python -m tests.servers.anthropic_server --port 0 --script script.json --log calls.jsonl
 
 prints `ready http://127.0.0.1:PORT`. The script file holds `{"rules": [...], "replies": [...],
-"then": {...}, "models": {...}}`, each of them optional; a reply is `{"reply": NAME, ...}` with
-NAME one of `REPLIES` and the rest its arguments, also `delay_s`; a rule is a reply with `when`,
-a text that the last message must hold. `read_log` reads the log.
+"then": {...}, "models": {...}}`, each of them optional. A reply is `{"reply": NAME, ...}` with
+NAME one of `anthropic_replies.REPLIES` and the rest its arguments, also `delay_s`; a rule is a
+reply with `when`, a text that the last message must hold. `read_log` reads the log.
 
 A call counts as paid once its answer is due, even if the client has gone by then: a provider
 would charge for it too.
@@ -26,11 +26,16 @@ from pathlib import Path
 from typing import Any
 
 from tests.servers import process
-from tests.servers.loopback import DROPPED, LoopbackServer, Reply, Request
-
-DEFAULT_MODEL = "claude-sonnet-5-5"
-ECHO = "requested"
-"""A model name in a reply that stands for the one which the request asks for."""
+from tests.servers.anthropic_replies import (
+    DEFAULT_MODEL,
+    ECHO,
+    failed,
+    model_card,
+    model_missing,
+    reply_from,
+    unauthorized,
+)
+from tests.servers.loopback import LoopbackServer, Reply, Request
 
 _RATE_LIMITS = {
     "anthropic-ratelimit-requests-limit": "1000",
@@ -75,7 +80,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A call and the status it was answered with; None when the connection was dropped."""
+    """A call and the status of its answer, also a lost one; None when there was none at all."""
 
     call: Call
     status: int | None
@@ -84,227 +89,19 @@ class Answered:
 Script = Callable[[Call], Reply] | Sequence[Reply]
 
 
-def message(
-    text: str = "ok",
-    *,
-    model: str = ECHO,
-    stop_reason: str = "end_turn",
-    content: Sequence[Mapping[str, Any]] | None = None,
-    input_tokens: int = 12,
-    output_tokens: int = 5,
-    cache_creation: int = 0,
-    cache_read: int = 0,
-    iterations: Sequence[Mapping[str, Any]] | None = None,
-    stop_details: Mapping[str, Any] | None = None,
-) -> Reply:
-    """An answer; `content` replaces the text block, `model` is echoed unless it is named."""
-    usage: dict[str, Any] = {
-        "input_tokens": input_tokens,
-        "output_tokens": output_tokens,
-        "cache_creation_input_tokens": cache_creation,
-        "cache_read_input_tokens": cache_read,
-        "cache_creation": {
-            "ephemeral_5m_input_tokens": cache_creation,
-            "ephemeral_1h_input_tokens": 0,
-        },
-        "service_tier": "standard",
-    }
-    if iterations is not None:
-        usage["iterations"] = list(iterations)
-    return Reply.json(
-        {
-            "id": ECHO,
-            "type": "message",
-            "role": "assistant",
-            "model": model,
-            "content": [{"type": "text", "text": text}] if content is None else list(content),
-            "stop_reason": stop_reason,
-            "stop_sequence": None,
-            "stop_details": stop_details,
-            "usage": usage,
-        }
-    )
-
-
-def tool_use(
-    name: str, arguments: Mapping[str, Any], *, call_id: str = "toolu_1", text: str = ""
-) -> Reply:
-    """A round that asks for one tool; any text comes first."""
-    return tool_uses([(name, arguments)], first_id=call_id, text=text)
-
-
-def tool_uses(
-    calls: Sequence[tuple[str, Mapping[str, Any]]], *, first_id: str = "toolu_1", text: str = ""
-) -> Reply:
-    """A round that asks for several tools at once; later ids are the first with a suffix."""
-    blocks: list[Mapping[str, Any]] = [{"type": "text", "text": text}] if text else []
-    for index, (name, arguments) in enumerate(calls):
-        call_id = first_id if index == 0 else f"{first_id}_{index + 1}"
-        blocks.append({"type": "tool_use", "id": call_id, "name": name, "input": dict(arguments)})
-    return message(content=blocks, stop_reason="tool_use")
-
-
-def refusal(category: str | None = None) -> Reply:
-    """A refusal with no content at all."""
-    details = {"type": "refusal", "category": category, "explanation": None}
-    return message(content=[], stop_reason="refusal", stop_details=details, output_tokens=0)
-
-
-def paused() -> Reply:
-    """A long turn that the provider paused; the client is to send it back to go on."""
-    search = {
-        "type": "server_tool_use",
-        "id": "srvtoolu_1",
-        "name": "web_search",
-        "input": {"query": "weather"},
-    }
-    return message(content=[search], stop_reason="pause_turn")
-
-
-def cut_off(text: str = "The capital of") -> Reply:
-    """An answer that ran into `max_tokens`."""
-    return message(text, stop_reason="max_tokens")
-
-
-def context_exceeded(text: str = "") -> Reply:
-    """An answer that filled the model's context window."""
-    return message(text, stop_reason="model_context_window_exceeded")
-
-
-def fallback(text: str = "ok", *, served_by: str = "claude-haiku-5-5") -> Reply:
-    """An answer that another model gave: `usage.iterations` tells, and so does `model`."""
-    tokens = {"cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
-    tried = {"type": "message", "model": ECHO, "input_tokens": 12, "output_tokens": 0, **tokens}
-    gave = {
-        "type": "fallback_message",
-        "model": served_by,
-        "input_tokens": 12,
-        "output_tokens": 5,
-        **tokens,
-    }
-    return message(text, model=served_by, iterations=[tried, gave])
-
-
-def failed(status: int, kind: str, text: str, **headers: str) -> Reply:
-    """An error in the API's own shape; header names with underscores."""
-    body = {"type": "error", "error": {"type": kind, "message": text}, "request_id": ECHO}
-    return Reply.json(body, status=status, **headers)
-
-
-def rate_limited(retry_after: float | None = None) -> Reply:
-    """429, with the seconds to wait or without."""
-    text = "This request would exceed your organization's rate limit."
-    if retry_after is None:
-        return failed(429, "rate_limit_error", text)
-    return failed(429, "rate_limit_error", text, retry_after=f"{retry_after:g}")
-
-
-def overloaded() -> Reply:
-    """529: the provider has no room."""
-    return failed(529, "overloaded_error", "Overloaded")
-
-
-def server_error() -> Reply:
-    """500 in the API's own shape."""
-    return failed(500, "api_error", "Internal server error")
-
-
-def unauthorized() -> Reply:
-    """401: the key is not known."""
-    return failed(401, "authentication_error", "invalid x-api-key")
-
-
-def model_missing(model: str = DEFAULT_MODEL) -> Reply:
-    """404, as for a retired model."""
-    return failed(404, "not_found_error", f"model: {model}")
-
-
-def html_page(status: int = 200) -> Reply:
-    """A gateway's page where JSON should be."""
-    page = b"<!doctype html><html><body><h1>Checking your browser</h1></body></html>"
-    return Reply(status=status, body=page, headers={"content-type": "text/html"})
-
-
-def without_usage(text: str = "ok") -> Reply:
-    """A message whose `usage` is missing."""
-    body = json.loads(message(text).body)
-    del body["usage"]
-    return Reply.json(body)
-
-
-def junk() -> Reply:
-    """A 200 with JSON which is no message."""
-    return Reply.json({"hello": "world"})
-
-
-def dropped() -> Reply:
-    """The connection closed without a byte of an answer."""
-    return DROPPED
-
-
-REPLIES: Mapping[str, Callable[..., Reply]] = {
-    reply.__name__: reply
-    for reply in (
-        message,
-        tool_use,
-        tool_uses,
-        refusal,
-        paused,
-        cut_off,
-        context_exceeded,
-        fallback,
-        failed,
-        rate_limited,
-        overloaded,
-        server_error,
-        unauthorized,
-        model_missing,
-        html_page,
-        without_usage,
-        junk,
-        dropped,
-    )
-}
-
-
-_NOT_ARGUMENTS = {"reply", "delay_s", "when"}
-
-
-def model_card(
-    model_id: str,
-    *,
-    created_at: str = "2026-02-01T00:00:00Z",
-    lifecycle: str = "active",
-    deprecated_at: str | None = None,
-    retires_at: str | None = None,
-) -> dict[str, Any]:
-    """What `GET /v1/models/{id}` answers; an alias may be mapped to another id's card."""
-    return {
-        "type": "model",
-        "id": model_id,
-        "display_name": model_id.replace("-", " ").title(),
-        "created_at": created_at,
-        "lifecycle": lifecycle,
-        "deprecated_at": deprecated_at,
-        "retires_at": retires_at,
-        "line": None,
-        "max_input_tokens": 200_000,
-        "max_tokens": 64_000,
-        "capabilities": None,
-    }
-
-
 class AnthropicServer(LoopbackServer):
     """The server in this process; script, `then` and `models` may be exchanged while it runs.
 
     Attributes:
-        script: A function of the call, or replies in order.
+        script: Replies in order, or a function of the call, which runs on many threads at once.
         then: The reply once those in order are used up; without it a 400 says so, which
             clients do not retry.
         rules: Text → reply, asked before the script: the first whose text the last message
             holds answers.
         models: Name asked for → card; a name which is not there is a 404.
         calls: Every request in order of arrival, paid or not.
+        outcomes: The calls that were answered or hung up on, in that order.
+        most_at_once: The most requests that were open at the same time.
     """
 
     def __init__(
@@ -327,6 +124,7 @@ class AnthropicServer(LoopbackServer):
         self.outcomes: list[Answered] = []
         self._api_key = api_key
         self._log = log
+        self.most_at_once = 0
         self._taken = 0
         self._open: dict[int, Call] = {}
 
@@ -347,8 +145,9 @@ class AnthropicServer(LoopbackServer):
             call = _call(len(self.calls) + 1, request)
             self.calls.append(call)
             self._open[id(request)] = call
+            self.most_at_once = max(self.most_at_once, len(self._open))
             self._write("received", call, None)
-            reply = self._refused(request, call) or self._routed(call)
+        reply = self._refused(request, call) or self._routed(call)
         headers = {**reply.headers, "request-id": f"req_{call.number:06d}"}
         if reply.status == 200 and call.path == "/v1/messages":
             headers.update(_RATE_LIMITS)
@@ -364,7 +163,7 @@ class AnthropicServer(LoopbackServer):
         """Note with what a call ended."""
         with self.lock:
             call = self._open.pop(id(request))
-            status = None if reply.drop else reply.status
+            status = None if reply.drop and not reply.body else reply.status
             self.outcomes.append(Answered(call, status))
             self._write("answered", call, status)
 
@@ -401,12 +200,14 @@ class AnthropicServer(LoopbackServer):
                 return reply
         if callable(self.script):
             return self.script(call)
-        self._taken += 1
-        if self._taken <= len(self.script):
-            return self.script[self._taken - 1]
+        with self.lock:
+            self._taken += 1
+            turn = self._taken
+        if turn <= len(self.script):
+            return self.script[turn - 1]
         if self.then is not None:
             return self.then
-        text = f"the test's script has {len(self.script)} replies; this is call {self._taken}"
+        text = f"the test's script has {len(self.script)} replies; this is call {turn}"
         return failed(400, "invalid_request_error", text)
 
     def _write(self, event: str, call: Call, status: int | None) -> None:
@@ -474,17 +275,6 @@ def read_log(log: Path) -> CallLog:
         if line["event"] == "answered" and line["status"] == 200 and line["path"] == "/v1/messages"
     )
     return CallLog(received=[x for x in lines if x["event"] == "received"], paid=paid)
-
-
-def reply_from(document: Mapping[str, Any]) -> Reply:
-    """The reply that one entry of a script file names.
-
-    Raises:
-        KeyError: the file names a reply that does not exist.
-    """
-    arguments = {key: value for key, value in document.items() if key not in _NOT_ARGUMENTS}
-    reply = REPLIES[document["reply"]](**arguments)
-    return reply.after(float(document.get("delay_s", 0.0)))
 
 
 def _call(number: int, request: Request) -> Call:

@@ -96,8 +96,7 @@ def _announced(
     assert stdout is not None
 
     def read() -> None:
-        for line in stdout:
-            lines.append(line.decode(errors="replace").rstrip())
+        lines.extend(line.decode(errors="replace").rstrip() for line in stdout)
 
     reader = threading.Thread(target=read, name=f"{name}-stdout", daemon=True)
     reader.start()

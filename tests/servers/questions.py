@@ -1,7 +1,8 @@
 """Questions that the shipped small model mostly answers and its worse copy mostly does not.
 
-Chosen by measuring 8 answers to each of 81 candidates, then measured again with other seeds:
-the rates are in the docstring of `tests.servers.small_model`.
+Chosen by measuring 8 answers to each of 81 candidates, then measured again with other seeds, at
+temperature 0.4 and 3 trials a question: the shipped weights answered 95, 95 and 92 % of three
+nights, the worse ones 27, 25 and 28 %. A night of 60 calls takes 13 to 16 s on two quiet cores.
 """
 
 from collections.abc import Sequence

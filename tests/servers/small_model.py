@@ -72,6 +72,8 @@ def small_model(
         temperature: Above 0.
         replicas: How many askings of one question may differ; each takes 0.3 s to start and
             150 MB.
+        ready_s: Seconds it may take to start.
+
     Raises:
         ProgramNotReady: the weights cannot be loaded, or not within `ready_s`.
     """

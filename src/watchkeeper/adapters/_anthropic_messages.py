@@ -166,7 +166,7 @@ def observed(observation: Observation) -> tuple[Json, ...]:
 def _tool_result(call: ToolCall) -> Json:
     result: Json = {"type": "tool_result", "tool_use_id": call.call_id}
     text = whole_text(call.result or "")
-    if call.status in {"error", "missing_path", "unanswered"}:
+    if call.is_error or call.status == "unanswered":
         # The API refuses an error without a text.
         return {**result, "content": text or "The tool gave no result.", "is_error": True}
     return {**result, "content": text}

@@ -42,7 +42,6 @@ from watchkeeper.domain.ports import Adapter, Clock, Session, TrialBrief
 from watchkeeper.domain.redaction import Redactor, whole_text
 from watchkeeper.domain.trajectory import Round
 from watchkeeper.errors import EndpointFault, UsageError
-from watchkeeper.settings import SECRET_PREFIX
 
 if TYPE_CHECKING:
     import httpx2
@@ -50,7 +49,8 @@ if TYPE_CHECKING:
 
 PUBLIC_ADDRESS = "https://api.anthropic.com"
 
-_REFERENCE = rf"^{SECRET_PREFIX}[A-Za-z_][A-Za-z0-9_]*$"
+_FROM_VARIABLE = "env:"
+_REFERENCE = rf"^{_FROM_VARIABLE}[A-Za-z_][A-Za-z0-9_]*$"
 _ADDRESS_RULE = "http(s)://host[:port][/path], without a user, a key or a query in it"
 
 
@@ -118,7 +118,7 @@ def connect(endpoint: Endpoint, variables: Mapping[str, str], root: Path, clock:
     settings = endpoint.settings
     assert isinstance(settings, Settings)  # noqa: S101 - the loader built it
     where = f"{endpoint.location}: endpoint '{endpoint.name}'".removeprefix(": ")
-    variable = settings.api_key.removeprefix(SECRET_PREFIX)
+    variable = settings.api_key.removeprefix(_FROM_VARIABLE)
     key = variables.get(variable, "").strip()
     if not key:
         raise UsageError(

@@ -28,7 +28,7 @@ class RunRequest:
 
     ``trial_counts`` names the cases to run and how often; ``None`` means all cases, as often as
     the suite says. ``slot_at`` is the scheduled time of a nightly run. ``confirms`` is the run
-    whose suspects these trials examine.
+    whose suspects these trials examine. After ``finish_by`` no further trial starts.
     """
 
     run_id: str
@@ -40,7 +40,7 @@ class RunRequest:
     slot_at: datetime | None = None
     trial_counts: dict[str, int] | None = None
     confirms: str | None = None
-    night_remaining_usd: float | None = None
+    finish_by: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +97,7 @@ class Manifest:
     price_table_version: str
     engine_version: str
     planned_count: int
+    finish_by: datetime | None = None
     schema_version: int = MANIFEST_SCHEMA_VERSION
 
     def gate(self, category: str) -> GateStamp | None:

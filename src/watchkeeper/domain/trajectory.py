@@ -86,7 +86,11 @@ ZERO_USAGE = Usage(0, 0, 0, 0, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One call of a tool with what came back."""
+    """One call of a tool with what came back.
+
+    ``is_error`` says that the model was shown the result as an error; it is not stored, because
+    ``status`` says what the result was worth.
+    """
 
     tool: str
     arguments: dict[str, object] = field(default_factory=dict)
@@ -95,6 +99,7 @@ class ToolCall:
     call_id: str = ""
     is_silent: bool = False
     latency_ms: float | None = None
+    is_error: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,27 +53,33 @@ def read_answer(text: str, *, exact: bool) -> object:
         raise NotJson(f"{error.msg} at character {error.pos + 1} of {quoted(body)}") from error
     except RecursionError as error:
         raise NotJson(_TOO_DEEP) from error
-    fault = json_fault(value)
+    fault = json_fault(value, has_decimals=exact)
     if fault is not None:
         raise NotJson(fault)
     return value
 
 
-def json_fault(value: object) -> str | None:
+def json_fault(value: object, *, has_decimals: bool = False) -> str | None:
     """Why a value is not JSON within the bounds, or ``None``; itself safe at any depth."""
+    scalars = str | bool | None | Decimal if has_decimals else str | bool | None
     layer = [value]
     for _ in range(DEEPEST_JSON + 1):
         below: list[object] = []
         for one in layer:
-            fault = _scalar_fault(one)
-            if fault is not None:
-                return fault
+            if isinstance(one, scalars):
+                continue
+            if len(below) > LONGEST_JSON:
+                return f"it holds more than {LONGEST_JSON:,} values"
             if isinstance(one, Mapping):
                 if not all(isinstance(key, str) for key in one):
                     return "a key is not text"
                 below.extend(one.values())
             elif isinstance(one, list | tuple):
                 below.extend(one)
+            else:
+                fault = _scalar_fault(one)
+                if fault is not None:
+                    return fault
         if not below:
             return None
         layer = below
@@ -84,8 +90,6 @@ _TOO_DEEP = f"it is nested deeper than {DEEPEST_JSON} levels"
 
 
 def _scalar_fault(value: object) -> str | None:
-    if value is None or isinstance(value, str | bool | Decimal | Mapping | list | tuple):
-        return None
     if isinstance(value, int):
         is_long = value.bit_length() > LONGEST_NUMBER * 4
         return "a number in it is too long" if is_long else None

@@ -18,7 +18,11 @@ from watchkeeper.graders._refusals import Problem
 from watchkeeper.graders._tool_rules import LONGEST_TOOL, called_tools
 from watchkeeper.graders._wording import compact, counted, known_names, named, quoted
 
-EXAMPLE = {"source": "tool_args", "tool": "execute_transfer", "equal": {"amount_cents": 125050}}
+EXAMPLE = [
+    {"source": "tool_args", "tool": "execute_transfer", "equal": {"amount_cents": 125050}},
+    {"source": "answer", "equal": {"amount_cents": 1250.50}, "locale": "es-AR"},
+    {"source": "state", "equal": {"amount_cents": {"value": [125050]}}},
+]
 _EVIDENCE: Mapping[str, Evidence] = {
     "answer": "answer",
     "tool_args": "trajectory",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,8 +17,9 @@ ItemKind = Literal["critical", "pass_rate", "gate", "tool", "rounds", "cost_usd"
 class Item:
     """One thing that got worse: in a few words for a title, and in full.
 
-    ``subject`` is the level and the group that it is about, as an incident's root names them.
+    ``subject`` is the kind and the name of what it is about, as an incident's root has them.
     ``bare`` is ``short`` without its group, for use beside an item of the same subject.
+    ``finding`` is what was tested; for a tool the finding that its use explains.
     """
 
     kind: ItemKind
@@ -31,21 +33,27 @@ class Item:
 def got_worse(verdict: Verdict) -> list[Item]:
     """Everything confirmed as worse, in the order critical, pass, gate, tool, rounds, cost."""
     worse = phrases.ordered(verdict.regressions)
-    shifts = {shift.tool: shift for shift in verdict.tool_shifts}
+    slower = [one for one in worse if one.metric != "pass_rate"]
     items = _critical_items(verdict)
     items += [_finding_item(one) for one in worse if one.metric == "pass_rate"]
     for gate in verdict.acting_gates:
         short = phrases.gate_short(gate)
         items.append(Item("gate", ("gate", gate.category), short, short, phrases.gate_long(gate)))
-    named = dict.fromkeys(one.group for one in worse if one.level == "tool")
-    items += [_tool_item(shifts[tool]) for tool in named if tool in shifts and rose(shifts[tool])]
-    items += [_finding_item(one) for one in worse if one.metric != "pass_rate"]
+    items += _tool_items(verdict.tool_shifts, slower)
+    items += [_finding_item(one) for one in slower]
     return items
 
 
-def for_incident(items: list[Item], root: IncidentRoot) -> tuple[list[Item], list[Item]]:
-    """The items that an incident is about, and the others of the same run."""
-    own = [item for item in items if _belongs(item, root)]
+def for_incident(verdict: Verdict, root: IncidentRoot) -> tuple[list[Item], list[Item]]:
+    """What got worse and belongs to an incident, and what else got worse in the same run."""
+    members = {
+        member
+        for one in verdict.roots
+        if (one.kind, one.name) == (root.kind, root.name)
+        for member in one.members
+    }
+    items = got_worse(verdict)
+    own = [item for item in items if _belongs(item, root, members)]
     return own, [item for item in items if item not in own]
 
 
@@ -116,8 +124,7 @@ def _nothing_worse(verdict: Verdict) -> str:
     if verdict.exit_code == 3:
         graded = f"{counts.graded:,} of {counts.planned:,} planned trials graded"
         silent = [gate.category for gate in verdict.gates if gate.state == "no_verdict"]
-        cause = verdict.broken or f"no verdict for gate {wording.listed(silent, 3)}"
-        return f"{cause} ({graded})"
+        return verdict.broken or f"no verdict for gate {wording.listed(silent, 3)} ({graded})"
     if verdict.exit_code == 4:
         return phrases.reason(verdict.reason) or "nothing to hold the run against"
     if verdict.state == "regressed":
@@ -135,11 +142,12 @@ def _nothing_worse(verdict: Verdict) -> str:
 
 
 def _critical_items(verdict: Verdict) -> list[Item]:
-    if not verdict.critical:
-        return []
-    short = phrases.critical_short(verdict.critical)
-    first = verdict.critical[0]
-    return [Item("critical", ("case", first.case_id), short, short, f"critical: {short}")]
+    items = []
+    for category in dict.fromkeys(one.category for one in verdict.critical):
+        failures = [one for one in verdict.critical if one.category == category]
+        short = phrases.critical_short(failures)
+        items.append(Item("critical", ("gate", category), short, short, f"critical: {short}"))
+    return items
 
 
 def _finding_item(finding: Finding) -> Item:
@@ -153,9 +161,29 @@ def _finding_item(finding: Finding) -> Item:
     )
 
 
-def _tool_item(shift: ToolShift) -> Item:
-    short = phrases.tool_short(shift)
-    return Item("tool", ("tool", shift.tool), short, short, phrases.tool_long(shift))
+def _tool_items(shifts: Sequence[ToolShift], slower: Sequence[Finding]) -> list[Item]:
+    """The tools behind confirmed losses in rounds or cost: those named by a finding.
+
+    Where no finding names one, it is the tool whose calls rose most, if they rose by a half and by
+    one call; two tools with the same cases are one hypothesis, so the finding may name the suite.
+    Without a confirmed loss no tool is named: its use may have moved for any reason.
+    """
+    by_name = {shift.tool: shift for shift in shifts}
+    items = []
+    for finding in slower:
+        shift = by_name.pop(finding.group, None) if finding.level == "tool" else None
+        if shift is not None and rose(shift):
+            items.append(_tool_item(shift, finding))
+    if slower and not items and shifts:
+        most = max(shifts, key=lambda shift: shift.calls_after - shift.calls_before)
+        if rose(most, 1.0) and most.calls_after >= 1.5 * most.calls_before:
+            items.append(_tool_item(most, slower[0]))
+    return items
+
+
+def _tool_item(shift: ToolShift, finding: Finding) -> Item:
+    short, full = phrases.tool_short(shift), phrases.tool_long(shift)
+    return Item("tool", (finding.level, finding.group), short, short, full, finding)
 
 
 def rose(shift: ToolShift, by: float = 0.05) -> bool:
@@ -166,16 +194,16 @@ def rose(shift: ToolShift, by: float = 0.05) -> bool:
     )
 
 
-def _belongs(item: Item, root: IncidentRoot) -> bool:
-    """Whether an incident with this root is about the item.
+def _belongs(item: Item, root: IncidentRoot, members: set[str]) -> bool:
+    """Whether an incident is about the item.
 
-    A tool or the whole suite gathers every finding of the night under it, failed answers first;
-    the other roots are about their own name.
+    ``members`` are the findings that the verdict puts under the incident's root. Where it names
+    none, a tool or the whole suite gathers all of them, another root those of its own name.
     """
-    if item.kind == "critical":
-        return root.severity == "critical"
-    if item.kind == "gate":
-        return root.kind == "gate" and item.subject[1] == root.name
-    if root.kind in {"tool", "suite"}:
-        return True
-    return item.subject[1] == root.name
+    if item.kind in {"critical", "gate"}:
+        is_grave = item.kind == "gate" or root.severity == "critical"
+        return is_grave and item.subject == (root.kind, root.name)
+    if item.finding is not None and members:
+        one = item.finding
+        return f"{one.metric}/{one.level}/{one.group}" in members
+    return root.kind in {"tool", "suite"} or item.subject[1] == root.name

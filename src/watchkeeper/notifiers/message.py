@@ -52,7 +52,7 @@ def page_message(
         return broken_message(
             verdict, owner=incident.root.owner, incident=incident, commands=commands
         )
-    own, others = headline.for_incident(headline.got_worse(verdict), incident.root)
+    own, others = headline.for_incident(verdict, incident.root)
     if not own:
         own, others = others, []
     worse = [*in_full(own), *evidence(verdict)]
@@ -132,11 +132,13 @@ def _title(verdict: Verdict, own: Sequence[Item]) -> str:
 
 
 def _critical_evidence(verdict: Verdict, own: Sequence[Item]) -> list[Section]:
-    if not any(item.kind == "critical" for item in own):
+    subjects = {item.subject for item in own if item.kind == "critical"}
+    if not subjects:
         return []
     lines = [
         f"{one.case_id}: {one.assertion}: {one.reason} (trial {one.trial_id})"
         for one in verdict.critical
+        if ("gate", one.category) in subjects
     ]
     return [section("What the trace shows", counted(lines), is_verbatim=True)]
 
@@ -163,7 +165,9 @@ def _since(incident: Incident) -> list[str]:
 def _page_actions(verdict: Verdict, incident: Incident, commands: Commands) -> tuple[str, ...]:
     cases = [one.case_id for one in verdict.exemplars[:MOST_EXEMPLARS]]
     if incident.root.severity == "critical":
-        cases = [one.case_id for one in verdict.critical] or cases
+        cases = [
+            one.case_id for one in verdict.critical if one.category == incident.root.name
+        ] or cases
     elif incident.root.kind == "gate":
         failing = [
             case

@@ -10,6 +10,7 @@ from watchkeeper.domain.verdict import (
     Finding,
     GateResult,
     Level,
+    Measured,
     Metric,
     ToolShift,
     Verdict,
@@ -22,12 +23,18 @@ REASONS: dict[str, str] = {
     "suspect": "suspected, not yet confirmed",
     "not_confirmed": "did not repeat in fresh trials",
     "budget": "suspected; the reruns of this night were used up, it goes first next time",
-    "unresolved": "too many trials without a grade",
+    "unresolved": "too many trials without a grade to tell",
     "too_little_data": "too little data",
     "unreliable_baseline": "the baseline is not reliable",
     "served_changed": "the served model changed between the run and its rerun",
     "within_noise": "within noise",
-    "calibrating": "the history is still being collected",
+    "within_margin": "within the declared margin",
+    "both_baselines": "better than both baselines",
+    "coverage": "too many of its trials have no grade",
+    "unmatched": "too few of its cases were there before",
+    "no_matched_case": "no case is the same as before",
+    "no_history": "too few nights yet to compare with",
+    "no_verdict": "the evaluation is broken",
 }
 
 
@@ -75,16 +82,17 @@ def finding_long(finding: Finding) -> str:
     if measured is None:
         return f"{wording.METRIC_NAMES[finding.metric]} in {where}: not measured"
     per_trial = "" if finding.metric == "pass_rate" else " per trial"
-    whole = (
-        f", {wording.ratio(measured.total_ratio)} in total"
-        if wording.is_known(measured.total_ratio)
-        else ""
-    )
-    return (
-        f"{finding_short(finding, names_group=False)},"
-        f" {wording.before_after(finding.metric, measured)}{per_trial}{whole}; {where}:"
-        f" {wording.sample(measured, is_fresh=finding.confirmed is not None)}"
-    )
+    means = f"{wording.before_after(finding.metric, measured)}{per_trial}{_by_means(measured)}"
+    sample = wording.sample(measured, is_fresh=finding.confirmed is not None)
+    return f"{finding_short(finding, names_group=False)}, {means}; {where}: {sample}"
+
+
+def _by_means(measured: Measured) -> str:
+    """The ratio of the means, where it reads differently from the typical case's."""
+    shown = wording.ratio(measured.total_ratio)
+    if not wording.is_known(measured.total_ratio) or shown == wording.ratio(measured.estimate):
+        return ""
+    return f" ({shown} by the means)"
 
 
 def finding_tested(finding: Finding) -> str:
@@ -142,12 +150,12 @@ def tool_long(shift: ToolShift) -> str:
 
 
 def barren(verdict: Verdict) -> str | None:
-    """How the rounds in which every tool result was empty or failed moved, where it is known."""
+    """How the share of barren rounds moved, where it is known and there are any."""
     before, after = verdict.barren_before, verdict.barren_after
-    if before is None and after is None:
+    if not before and not after:
         return None
     return (
-        f"barren rounds per trial {wording.number(before)} → {wording.number(after)}"
+        f"barren rounds {wording.percent(before)} → {wording.percent(after)} of all rounds"
         " (every tool result in them empty or an error)"
     )
 
@@ -212,17 +220,15 @@ def changes(verdict: Verdict, unchanged: Sequence[str] = ()) -> list[str]:
 
 def exemplar(one: Exemplar) -> str:
     """One case before and after: ``passed 3/3 → 3/3, rounds 4 → 13, barren 0 → 9``."""
-    parts = [
-        f"passed {one.passed_before}/{one.graded_before} → {one.passed_after}/{one.graded_after}"
-    ]
-    if one.rounds_before is not None or one.rounds_after is not None:
-        parts.append(
-            f"rounds {wording.number(one.rounds_before)} → {wording.number(one.rounds_after)}"
-        )
-    if one.barren_before is not None or one.barren_after is not None:
-        parts.append(
-            f"barren {wording.number(one.barren_before)} → {wording.number(one.barren_after)}"
-        )
+    before = f"{one.passed_before}/{one.graded_before} → " if one.graded_before else ""
+    parts = [f"passed {before}{one.passed_after}/{one.graded_after}"]
+    for what, then, now in (
+        ("rounds", one.rounds_before, one.rounds_after),
+        ("barren", one.barren_before, one.barren_after),
+    ):
+        if now is not None or then is not None:
+            old = f"{wording.number(then)} → " if one.graded_before else ""
+            parts.append(f"{what} {old}{wording.number(now)}")
     trial = f" (trial {one.trial_id})" if one.trial_id else ""
     return f"{one.case_id}: {', '.join(parts)}{trial}"
 
@@ -239,8 +245,7 @@ def blind_spots(verdict: Verdict) -> list[str]:
         where = "" if finding.level == "suite" else f" ({group(finding.level, finding.group)})"
         name = wording.METRIC_NAMES[metric]
         seen.append(f"{name} {wording.detectable(metric, smallest)}{where}")
-        change = abs(smallest) if metric == "pass_rate" else smallest - 1
-        if change > abs(finding.margin):
+        if abs(smallest) > abs(finding.margin):
             blind.append(f"{name} {wording.margin(finding)}")
     if not verdict.findings:
         return ["nothing was compared, so a change could not have been seen"]

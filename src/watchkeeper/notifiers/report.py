@@ -16,7 +16,6 @@ __all__ = ["verdict_json", "verdict_text"]
 
 MOST_LISTED = 8
 NAME_LIMIT = 80
-OVERDISPERSION_WARNING = 2.0
 NOTABLE_CALLS = 0.5
 _LISTED_REASONS = frozenset({"suspect", "budget"})
 
@@ -41,7 +40,9 @@ def verdict_text(
     suspects = [one for one in findings if _is_suspect(one)]
     better = [one for one in findings if one.state == "improved"]
     worse = [
-        phrases.finding_tested(item.finding) if item.finding else item.full
+        item.full
+        if item.finding is None or item.kind == "tool"
+        else phrases.finding_tested(item.finding)
         for item in headline.got_worse(verdict)
         if item.kind not in {"critical", "gate"}  # these have blocks of their own
     ]
@@ -59,7 +60,7 @@ def verdict_text(
         _block("cases not compared", _case_changes(verdict), width),
         _block("cannot see", phrases.blind_spots(verdict), width),
         _block("held against", _baselines(verdict), width),
-        _block("note", [*verdict.notes, *_overdispersion(verdict)], width),
+        _block("note", verdict.notes, width),
     ]
     lines = [*paragraph(headline.headline(verdict), width), *paragraph(_about(verdict), width)]
     lines += [line for part in parts if part for line in part]
@@ -124,9 +125,13 @@ def _gate_detail(gate: GateResult) -> str:
 def _why_not_acting(gate: GateResult) -> str:
     if gate.action == "report":
         return "it stops nothing"
-    if gate.state == "failed_unreproduced":
-        return "did not fail again; blocked until somebody labels it"
-    return "within chance of the threshold"
+    if gate.state != "failed_unreproduced":
+        return "within chance of the threshold, not rerun"
+    if not gate.fresh_graded:
+        return "the rerun graded nothing"
+    if gate.threshold < 1:
+        return "not below it again in the rerun"
+    return "did not fail again; blocked until somebody labels it"
 
 
 def _block(heading: str, lines: Sequence[str], width: int) -> list[str]:
@@ -186,11 +191,11 @@ def _behaviour(verdict: Verdict) -> list[str]:
     """The answers, barren rounds, and the tools whose use moved; the others are counted."""
     if verdict.broken is not None:
         return []
-    told = {item.subject for item in headline.got_worse(verdict) if item.kind == "tool"}
+    told = {item.full for item in headline.got_worse(verdict) if item.kind == "tool"}
     moved = [
         phrases.tool_long(shift)
         for shift in verdict.tool_shifts
-        if headline.rose(shift, NOTABLE_CALLS) and ("tool", shift.tool) not in told
+        if headline.rose(shift, NOTABLE_CALLS) and phrases.tool_long(shift) not in told
     ]
     barren = phrases.barren(verdict)
     lines = [phrases.answers(verdict), *([barren] if barren else []), *_limited(moved)]
@@ -254,15 +259,6 @@ def _case_changes(verdict: Verdict) -> list[str]:
         f"{len(cases):,} {what}: {wording.listed(cases, MOST_LISTED)}"
         for what, cases in kinds
         if cases
-    ]
-
-
-def _overdispersion(verdict: Verdict) -> list[str]:
-    return [
-        f"nights differ more than their trials explain ({name}: {wording.number(factor)} times);"
-        " the tests allow for it and see less"
-        for name, factor in sorted((verdict.overdispersion or {}).items())
-        if factor > OVERDISPERSION_WARNING
     ]
 
 

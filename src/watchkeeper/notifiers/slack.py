@@ -15,7 +15,8 @@ import re
 import threading
 import time
 import uuid
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from slack_sdk import WebClient
@@ -106,15 +107,16 @@ class SlackNotifier:
                 kind="no_channel",
                 is_transient=False,
             )
-        outcome = await self._post(message, recipient, channel, thread)
+        payload = _payload(message, recipient)
+        outcome = await self._post(payload, channel, thread)
         if isinstance(outcome, NotifierFault) and thread and outcome.kind in _NO_SUCH_THREAD:
-            outcome = await self._post(message, recipient, channel, None)
+            outcome = await self._post(payload, recipient.slack_channel or channel, None)
         if isinstance(outcome, NotifierFault):
             raise outcome
         return outcome
 
     async def _post(
-        self, message: Message, recipient: Recipient, channel: str, thread: Receipt | None
+        self, payload: Mapping[str, Any], channel: str, thread: Receipt | None
     ) -> Receipt | NotifierFault:
         """What came of one call, on a thread of its own."""
         loop = asyncio.get_running_loop()
@@ -125,7 +127,7 @@ class SlackNotifier:
                 done.set_result(outcome)
 
         def work() -> None:
-            outcome = self._call(message, recipient, channel, thread)
+            outcome = self._call(payload, channel, thread)
             with contextlib.suppress(RuntimeError):  # nobody waits any more: the loop is closed
                 loop.call_soon_threadsafe(settle, outcome)
 
@@ -133,45 +135,29 @@ class SlackNotifier:
         try:
             return await asyncio.wait_for(done, self._deadline_s)
         except TimeoutError:
-            return _fault(
-                channel,
-                "unreachable",
-                f"no answer within {self._deadline_s:g} s",
-                is_transient=True,
-            )
+            said = f"no answer within {self._deadline_s:g} s"
+            return fault(channel, "unreachable", said, is_transient=True)
 
     def _call(
-        self, message: Message, recipient: Recipient, channel: str, thread: Receipt | None
+        self, payload: Mapping[str, Any], channel: str, thread: Receipt | None
     ) -> Receipt | NotifierFault:
         """The receipt, or the fault as a value.
 
         A fault is not raised here and not chained: the SDK's exceptions hold the request with its
         Authorization header.
         """
+        thread_ts = thread.message_id if thread else None
         try:
             response = self._client.chat_postMessage(
-                channel=channel,
-                text=fallback_text(message, recipient),
-                blocks=blocks_of(message, recipient),
-                thread_ts=thread.message_id if thread else None,
-                mrkdwn=False,
-                parse="none",
-                link_names=False,
-                unfurl_links=False,
-                unfurl_media=False,
-                metadata={
-                    "event_type": EVENT_TYPE,
-                    "event_payload": {"key": shown_name(message.key), "severity": message.severity},
-                },
-                # Slack's own clients send this; for bots it promises nothing and does no harm.
-                client_msg_id=str(uuid.uuid5(_NAMESPACE, shown_name(message.key))),
+                channel=channel, thread_ts=thread_ts, **payload
             )
             sent_to, sent_as = response.get("channel"), response.get("ts")
         except SlackApiError as error:
             return refusal(channel, error.response.status_code, error.response.data)
         except (SlackClientError, OSError, http.client.HTTPException) as error:
             return unreachable(channel, error)
-        except (ValueError, TypeError, AttributeError) as error:  # an answer the SDK trips over
+        except (ValueError, TypeError, AttributeError, LookupError) as error:
+            # An answer that the SDK trips over: not JSON, an unknown charset, a list.
             return fault(channel, "bad_response", type(error).__name__, is_transient=True)
         if not isinstance(sent_to, str) or not isinstance(sent_as, str):
             said = "it accepted the message and did not say where it is"
@@ -226,6 +212,26 @@ class _BoundedWait(RateLimitErrorRetryHandler):
             return self._default_wait_s
 
 
+def _payload(message: Message, recipient: Recipient) -> dict[str, Any]:
+    """What is posted; nothing in it is parsed by Slack but the mention."""
+    key = shown_name(message.key)
+    return {
+        "text": fallback_text(message, recipient),
+        "blocks": blocks_of(message, recipient),
+        "mrkdwn": False,
+        "parse": "none",
+        "link_names": False,
+        "unfurl_links": False,
+        "unfurl_media": False,
+        "metadata": {
+            "event_type": EVENT_TYPE,
+            "event_payload": {"key": key, "severity": message.severity},
+        },
+        # Slack's own clients send this; for bots it promises nothing and does no harm.
+        "client_msg_id": str(uuid.uuid5(_NAMESPACE, key)),
+    }
+
+
 def _slack_thread(thread: Receipt | None) -> Receipt | None:
     """The thread, where it is one of Slack's; a receipt of the console is not."""
     if thread is None or not _CHANNEL_ID.fullmatch(thread.channel):
@@ -246,5 +252,6 @@ def _check_url(url: str) -> None:
     is_local = parts.hostname in {"127.0.0.1", "::1", "localhost"}
     if parts.scheme != "https" and not (parts.scheme == "http" and is_local):
         raise UsageError(
-            f"the Slack address {shown_name(url)} is not https: the token would be readable on its way"
+            f"the Slack address {shown_name(url)} is not https;"
+            " the token would be readable on its way"
         )

@@ -25,7 +25,7 @@ def update_message(
     """The note in an incident's thread on a following night, whatever that night showed."""
     commands = commands or Commands()
     night = f"night {incident.night_count}"
-    own, _ = headline.for_incident(headline.got_worse(verdict), incident.root)
+    own, others = headline.for_incident(verdict, incident.root)
     if own:
         said = f"Still worse, {night}: {headline.title_of(own)}"
         lines = [*in_full(own), *evidence(verdict)]
@@ -38,6 +38,7 @@ def update_message(
             f"good nights in a row: {incident.quiet_count}; it stays open until there are enough",
             phrases.answers(verdict),
             graded(verdict),
+            *[f"worse elsewhere in this run: {one.short}" for one in others[:1]],
         ]
     return Message(
         key=key(incident, "update", verdict),
@@ -60,7 +61,7 @@ def recovery_message(
             the incident's own findings are still worse.
     """
     commands = commands or Commands()
-    own, _ = headline.for_incident(headline.got_worse(verdict), incident.root)
+    own, _ = headline.for_incident(verdict, incident.root)
     if own or verdict.exit_code in {3, 4} or not verdict.counts.graded:
         raise ValueError(
             f"run {verdict.run_id} cannot vouch that {incident.id} recovered:"

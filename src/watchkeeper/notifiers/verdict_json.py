@@ -71,7 +71,7 @@ def verdict_json(verdict: Verdict) -> dict[str, object]:
             }
             for one in verdict.tool_shifts
         ],
-        "barren_rounds_per_trial": {"before": verdict.barren_before, "after": verdict.barren_after},
+        "barren_share": {"before": verdict.barren_before, "after": verdict.barren_after},
         "exemplars": [
             {
                 "case_id": one.case_id,
@@ -83,6 +83,16 @@ def verdict_json(verdict: Verdict) -> dict[str, object]:
                 "note": one.note,
             }
             for one in verdict.exemplars
+        ],
+        "roots": [
+            {
+                "kind": one.kind,
+                "name": one.name,
+                "owner": one.owner,
+                "severity": one.severity,
+                "members": list(one.members),
+            }
+            for one in verdict.roots
         ],
         "overdispersion": verdict.overdispersion,
         "notes": list(verdict.notes),

@@ -26,7 +26,7 @@ def percent(rate: float | None, apart_from: float | None = None) -> str:
     Nothing but 1 is shown as 100 % and nothing but 0 as 0 %; with ``apart_from``, decimals are
     added until a rate below a threshold no longer reads like the threshold.
     """
-    if rate is None or not math.isfinite(rate):
+    if rate is None or not math.isfinite(rate * 100):
         return UNKNOWN
     for decimals in range(4):
         text = f"{rate * 100:.{decimals}f}"
@@ -48,12 +48,12 @@ def percent_interval(low: float | None, high: float | None) -> str:
     """The bounds of a rate as ``64–95``, in percent."""
     if low is None or high is None or not (math.isfinite(low) and math.isfinite(high)):
         return UNKNOWN
-    return f"{percent(low)[:-2]}–{percent(high)[:-2]}"
+    return f"{percent(low).removesuffix(' %')}–{percent(high).removesuffix(' %')}"
 
 
 def points(change: float | None) -> str:
     """A change of a rate as ``−10 points``; the sign is always shown."""
-    if change is None or not math.isfinite(change):
+    if change is None or not math.isfinite(change * 100):
         return UNKNOWN
     shown = _signed(change, _point_decimals(change))
     return f"{shown} point" if shown in {"+1", "−1"} else f"{shown} points"
@@ -73,7 +73,7 @@ def effect(metric: Metric, measured: Measured) -> str:
     """
     low, high = measured.low, measured.high
     shown = points(measured.estimate) if metric == "pass_rate" else ratio(measured.estimate)
-    if not (math.isfinite(low) and math.isfinite(high)):
+    if not (math.isfinite(low * 100) and math.isfinite(high * 100)):
         return f"{shown} (interval {UNKNOWN})"
     if metric == "pass_rate":
         decimals = _point_decimals(measured.estimate)
@@ -113,19 +113,24 @@ def sample(measured: Measured, *, is_fresh: bool) -> str:
 
 
 def detectable(metric: Metric, change: float | None) -> str:
-    """The smallest change that a comparison sees, without a sign: ``8 points``, ``1.3×``."""
+    """The smallest loss that a comparison sees: ``8 points``, or ``16 %`` more of rounds or cost.
+
+    Args:
+        metric: What is compared.
+        change: Rate points for the pass rate, a share of the baseline for rounds and cost.
+    """
     if change is None or not math.isfinite(change):
         return UNKNOWN
-    if metric != "pass_rate":
-        return ratio(change)
-    return points(abs(change)).removeprefix("+")
+    if metric == "pass_rate":
+        return points(abs(change)).removeprefix("+")
+    return f"+{percent(abs(change))}".replace(f"+{UNKNOWN}", UNKNOWN)
 
 
 def margin(finding: Finding) -> str:
-    """The loss that ``no_worse`` excludes: ``5 points`` or ``10 %``."""
+    """The loss that ``no_worse`` excludes: ``5 points`` or ``+10 %``."""
     if finding.metric == "pass_rate":
         return points(abs(finding.margin)).removeprefix("+")
-    return percent(abs(finding.margin))
+    return f"+{percent(abs(finding.margin))}"
 
 
 def dollars(amount: float | None) -> str:
@@ -190,6 +195,8 @@ def _signed(change: float, decimals: int) -> str:
 
 def _point_decimals(change: float) -> int:
     scaled = change * 100
+    if not math.isfinite(scaled):
+        return 0
     return 0 if abs(scaled) >= 10 or abs(scaled - round(scaled)) < 0.05 else 1
 
 

@@ -18,7 +18,7 @@ from watchkeeper.parsing.yaml_source import Document, KeyPath
 M = TypeVar("M", bound=BaseModel)
 
 _MAX_SHOWN = 60
-_SECRET_WORDS = ("key", "token", "secret", "password", "authorization")
+_SECRET_KEYS = frozenset({"api_key", "key", "token", "secret", "password", "authorization"})
 _TYPE_WORDS: Mapping[str, str] = {
     "string_type": "text (put it in quotes)",
     "int_type": "a whole number",
@@ -93,7 +93,7 @@ def _message(model: type[BaseModel], location: KeyPath, detail: ErrorDetails) ->
         what = _description_of(model, location)
         return f"key '{location[-1]}' is missing" + (f": {what}" if what else "")
     expected = _expected(kind, detail)
-    if any(word in str(part).lower() for part in location[-1:] for word in _SECRET_WORDS):
+    if location and str(location[-1]).lower() in _SECRET_KEYS:
         return (
             f"{key}: a secret is given as the name of an environment variable, 'env:NAME'; "
             "the value found here is not shown"

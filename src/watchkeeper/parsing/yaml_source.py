@@ -160,7 +160,7 @@ class _Builder:
 
     def _scalar(self, node: yaml.ScalarNode, line: int) -> object:
         text: str = node.value
-        if node.style is not None:
+        if node.style:
             return text
         if not node.tag.startswith(_TAG):
             self._fault(line, f"tag '{node.tag}' is not supported; write plain values")

@@ -96,7 +96,7 @@ class Conversation:
             except TimeoutError:
                 return "time_limit"
             self._take(step)
-            limit = self._limit_reached(is_waiting=bool(step.wanted))
+            limit = self._limit_reached(is_waiting=step.end is None)
             if step.wanted and limit is None:
                 results = await self._answers(step)
                 if results is None:

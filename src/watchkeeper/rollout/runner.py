@@ -53,11 +53,21 @@ class TrialRunner:
         self._cases = {case.id: case for case in self.suite.cases}
         self._stamps = {stamp.case_id: stamp for stamp in self.plan.manifest.cases}
 
-    async def run(self, planned: Sequence[PlannedTrial]) -> tuple[Trial, ...]:
+    def case(self, case_id: str) -> Case:
+        """The case of that id."""
+        return self._cases[case_id]
+
+    async def run(
+        self, planned: Sequence[PlannedTrial], owed: Sequence[PlannedTrial] = ()
+    ) -> tuple[Trial, ...]:
         """One record for every planned trial, attempts that failed included.
 
         A trial that the infrastructure failed is attempted once more, at the end of the shard
         and by the same rule for every case, where the fault was a passing one.
+
+        Args:
+            planned: Trials without a record.
+            owed: Trials whose first attempt failed before and who are owed their second.
         """
         first = await asyncio.gather(*(self._run_one(trial, 1) for trial in planned))
         by_id = {trial.trial_id: trial for trial in planned}
@@ -67,17 +77,18 @@ class TrialRunner:
             if trial is not None and trial.status == "harness_error" and is_transient
         ]
         second = await asyncio.gather(
-            *(self._run_one(trial, MAX_TRIAL_ATTEMPTS) for trial in again)
+            *(self._run_one(trial, MAX_TRIAL_ATTEMPTS) for trial in (*again, *owed))
         )
         return tuple(trial for trial, _ in (*first, *second) if trial is not None)
 
-    def record(self, trial: Trial) -> None:
-        """Writes an attempt to the journal, without secrets."""
+    def record(self, trial: Trial, *, again: bool = False) -> None:
+        """Writes an attempt to the journal, without secrets; ``again``: it is owed another."""
         row = trial_row(trial, self._stamps[trial.case_id], self.plan.manifest)
         self.journal.append(
             {
                 "trial": self.redactor.value(row),
                 "transcript": self.redactor.value(transcript_row(trial)),
+                "again": again,
             }
         )
 
@@ -95,7 +106,8 @@ class TrialRunner:
             else:
                 trial, is_transient = await self._attempt(planned, attempt)
                 await self.spending.settle(trial)
-        self.record(trial)
+        is_owed = attempt == 1 and trial.status == "harness_error" and is_transient
+        self.record(trial, again=is_owed)
         return trial, is_transient
 
     def _is_late(self) -> bool:

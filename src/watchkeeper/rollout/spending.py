@@ -8,7 +8,7 @@ from typing import Literal
 
 from watchkeeper.domain.trial import Trial
 
-Refusal = Literal["run_budget", "token_cap"]
+Refusal = Literal["run_budget", "token_cap", "night_budget"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +28,10 @@ class Spending:
     either, trials start one by one until the first has finished.
     """
 
-    def __init__(self, limits: SpendingLimits) -> None:
+    def __init__(self, limits: SpendingLimits, night: Spending | None = None) -> None:
+        """``night`` is what all runs of the night share; its bound holds beside the run's."""
         self._limits = limits
+        self._night = night
         self.spent_usd = 0.0
         self.spent_tokens = 0
         self._largest_usd = limits.trial_usd or 0.0
@@ -45,16 +47,32 @@ class Spending:
 
     def count(self, trial: Trial) -> None:
         """Adds an attempt that was made before (a resumed run) or has just finished."""
-        usd, tokens = trial.cost_usd or 0.0, trial.trajectory.usage.total_tokens or 0
+        self._add(trial.cost_usd or 0.0, trial.trajectory.usage.total_tokens or 0)
+        if trial.status == "completed":
+            self._finished += 1
+        if self._night is not None:
+            self._night.count(trial)
+
+    def add_spent(self, usd: float) -> None:
+        """Adds what was paid before and elsewhere."""
+        self.spent_usd += usd
+
+    def _add(self, usd: float, tokens: int) -> None:
         self.spent_usd += usd
         self.spent_tokens += tokens
         self._largest_usd = max(self._largest_usd, usd)
         self._largest_tokens = max(self._largest_tokens, tokens)
-        if trial.status == "completed":
-            self._finished += 1
 
     async def reserve(self) -> Refusal | None:
         """Lets one more trial start, or says which bound it would pass."""
+        if self._night is not None and await self._night.reserve() is not None:
+            return "night_budget"
+        refusal = await self._reserve_here()
+        if refusal is not None and self._night is not None:
+            await self._night.release()
+        return refusal
+
+    async def _reserve_here(self) -> Refusal | None:
         if not self.is_bounded:
             return None
         async with self._changed:
@@ -75,6 +93,12 @@ class Spending:
     async def settle(self, trial: Trial) -> None:
         """Takes the finished trial's cost in place of its reservation."""
         self.count(trial)
+        await self.release()
+        if self._night is not None:
+            await self._night.release()
+
+    async def release(self) -> None:
+        """Gives a reservation back."""
         if not self.is_bounded:
             return
         async with self._changed:

@@ -189,4 +189,5 @@ def _answered(
         status=call_status(text, is_error=is_error),
         is_silent=is_silent or call.is_silent,
         latency_ms=latency_ms,
+        is_error=is_error,
     )

@@ -50,11 +50,8 @@ class History:
         connection = tables.connect()
         tables.create_tables(connection, without=tables.RECORD_TABLES)
         for table in tables.RECORD_TABLES:
-            files = [one.file(table) for one in chosen]
-            references = [file.reference for file in files if file is not None and file.rows]
-            if table == "transcripts" and not with_transcripts:
-                references = []
-            self._attach(connection, table, references)
+            is_wanted = with_transcripts or table != "transcripts"
+            self._attach(connection, table, _references(chosen, table) if is_wanted else [])
         with TemporaryDirectory(prefix="watchkeeper-") as folder:
             fill_small_tables(connection, chosen, self._records, Path(folder))
         tables.create_views(connection)
@@ -75,6 +72,10 @@ class History:
         finally:
             connection.close()
 
+    def paths_of(self, table: str) -> list[Path]:
+        """The files with a table's rows, absolute and checked; fetched from a remote store."""
+        return [path.resolve() for path in self._cache.paths(_references(self.commits, table))]
+
     def _attach(
         self, connection: duckdb.DuckDBPyConnection, table: str, references: Sequence[FileRef]
     ) -> None:
@@ -83,6 +84,11 @@ class History:
             return
         paths = [str(path) for path in self._cache.paths(references)]
         connection.execute(view_over_files(table, paths))
+
+
+def _references(commits: Sequence[Commit], table: str) -> list[FileRef]:
+    files = [commit.file(table) for commit in commits]
+    return [file.reference for file in files if file is not None and file.rows]
 
 
 def view_over_files(table: str, paths: Sequence[str]) -> str:

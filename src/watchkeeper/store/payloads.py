@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from typing import Any, TypeVar, cast
 
@@ -17,15 +16,19 @@ from watchkeeper.errors import RecordUnreadable
 T = TypeVar("T")
 
 
-@functools.cache
+_ADAPTERS: dict[type[Any], TypeAdapter[Any]] = {}
+
+
 def _adapter(kind: type[T]) -> TypeAdapter[T]:
-    return TypeAdapter(kind)
+    """The adapter of a type, built once."""
+    if kind not in _ADAPTERS:
+        _ADAPTERS[kind] = TypeAdapter(kind)
+    return cast("TypeAdapter[T]", _ADAPTERS[kind])
 
 
 def to_json(value: object) -> dict[str, Any]:
     """A frozen value as JSON; times are ISO texts, tuples lists."""
-    adapter = cast("TypeAdapter[object]", _adapter(type(value)))
-    return cast("dict[str, Any]", adapter.dump_python(value, mode="json"))
+    return cast("dict[str, Any]", _adapter(type(value)).dump_python(value, mode="json"))
 
 
 def _from_json(kind: type[T], value: Mapping[str, Any], what: str) -> T:

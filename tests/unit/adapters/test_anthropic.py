@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from tests.servers import anthropic_server as api
+from tests.servers import anthropic_replies as api
 from tests.servers.anthropic_server import anthropic_server
 from tests.servers.loopback import LoopbackServer, Reply, Request
 from watchkeeper.adapters import adapter_kinds, adapter_module
@@ -50,6 +50,7 @@ BARE = Harness()
 KEY = "sk-local-0123456789abcdef"
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 FIND = ToolSpec("find", "Finds files.", {"type": "object", "properties": {"q": {}}})
+CALL = b'{"content":[{"type":"tool_use","id":"a","name":"b","input":%s}],"stop_reason":"tool_use"}'
 NOTE = ToolSpec("note", "", {"type": "object"}, is_silent=True)
 
 
@@ -414,7 +415,7 @@ async def test_cut_off_answer_is_truncated(reply: Reply) -> None:
 
 async def test_half_a_call_is_recorded_but_neither_wanted_nor_sent_back() -> None:
     """A truncated response may end within a call, which nobody must carry out."""
-    content = [
+    content: list[dict[str, Any]] = [
         {"type": "text", "text": "\n"},
         {"type": "tool_use", "id": "t", "name": "find", "input": {"q": "ha"}},
     ]
@@ -437,7 +438,7 @@ async def test_stop_for_a_tool_without_a_call_is_the_agents_error() -> None:
 
 async def test_stop_sequence_is_an_answer_and_blocks_are_joined() -> None:
     """Text blocks are one text; other blocks are kept for the next request and not shown."""
-    content = [
+    content: list[dict[str, Any]] = [
         {"type": "thinking", "thinking": "hm", "signature": "s"},
         {"type": "text", "text": "Pa", "citations": None},
         {"type": "from_the_future", "payload": [1]},
@@ -721,11 +722,12 @@ def test_wait_that_the_provider_asks_for(
         b'"text"',
         b"{",
         b"\xff\xfe\xff",
-        b'{"content": NaN}',
+        CALL % b'{"amount":NaN}',
+        CALL % b'{"amount":-Infinity}',
         b'{"n": ' + b"9" * 5000 + b"}",
         b'{"a":' * 5000 + b"1" + b"}" * 5000,
         b"[" * 100_000,
-        b'{"content":' + b"[" * (MAX_DEPTH + 1) + b"]" * (MAX_DEPTH + 1) + b"}",
+        CALL % (b'{"a":' + b"[" * MAX_DEPTH + b"]" * MAX_DEPTH + b"}"),
         b'{"type":"error","error":{"type":"api_error","message":"oh"}}',
         b'{"content":"text","stop_reason":"end_turn"}',
         b'{"content":null,"stop_reason":"end_turn"}',
@@ -734,7 +736,7 @@ def test_wait_that_the_provider_asks_for(
         b'{"content":[{"type":"text","text":7}],"stop_reason":"end_turn"}',
         b'{"content":[],"stop_reason":null}',
         b'{"content":[]}',
-        b'{"content":[{"type":"tool_use","id":"a","name":"b","input":"{}"}],"stop_reason":"tool_use"}',
+        CALL % b'"{}"',
         b'{"content":[{"type":"tool_use","id":"","name":"b","input":{}}],"stop_reason":"tool_use"}',
         b'{"content":[{"type":"tool_use","id":"a","input":{}}],"stop_reason":"tool_use"}',
         b'{"content":[{"type":"tool_use","id":"a","name":"b","input":{}},'

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from watchkeeper.domain.incident import Incident, IncidentRoot, RootKind
+from watchkeeper.domain.incident import Incident, IncidentRoot
 from watchkeeper.domain.ports import Receipt
 from watchkeeper.domain.run import OutcomeCounts
+from watchkeeper.domain.suite import GateAction
 from watchkeeper.domain.verdict import (
     Change,
     CriticalFailure,
@@ -17,6 +18,8 @@ from watchkeeper.domain.verdict import (
     Level,
     Measured,
     Metric,
+    RegressionRoot,
+    RootKind,
     ToolShift,
     Verdict,
     VerdictState,
@@ -77,13 +80,15 @@ def gate(
     acts: bool = False,
     failing: tuple[str, ...] = (),
     fresh: tuple[int, int] = (0, 0),
+    action: GateAction = "page",
+    owner: str = "tools-team",
 ) -> GateResult:
-    """A gate with action ``page``, owned by ``tools-team``; ``fresh`` is (passed, graded)."""
+    """A gate; ``fresh`` is (passed, graded) of its rerun."""
     return GateResult(
         category=category,
         threshold=threshold,
-        action="page",
-        owner="tools-team",
+        action=action,
+        owner=owner,
         state=state,
         acts=acts,
         counts=tally,
@@ -127,7 +132,7 @@ def quiet_findings() -> tuple[Finding, ...]:
         finding(
             "pass_rate",
             "suite",
-            "discovery",
+            "suite",
             "no_worse",
             screened=measured(
                 0.0,
@@ -135,7 +140,7 @@ def quiet_findings() -> tuple[Finding, ...]:
                 0.018,
                 baseline_mean=1.0,
                 candidate_mean=1.0,
-                smallest_detectable=-0.043,
+                smallest_detectable=0.043,
                 p_worse=0.5,
                 z=0.0,
             ),
@@ -143,7 +148,7 @@ def quiet_findings() -> tuple[Finding, ...]:
         finding(
             "rounds",
             "suite",
-            "discovery",
+            "suite",
             "inconclusive",
             "within_noise",
             screened=measured(
@@ -152,7 +157,7 @@ def quiet_findings() -> tuple[Finding, ...]:
                 1.12,
                 baseline_mean=4.2,
                 candidate_mean=4.3,
-                smallest_detectable=1.16,
+                smallest_detectable=0.16,
                 p_worse=0.3,
                 z=0.5,
             ),
@@ -160,7 +165,7 @@ def quiet_findings() -> tuple[Finding, ...]:
         finding(
             "cost_usd",
             "suite",
-            "discovery",
+            "suite",
             "no_worse",
             screened=measured(
                 1.01,
@@ -168,7 +173,7 @@ def quiet_findings() -> tuple[Finding, ...]:
                 1.07,
                 baseline_mean=0.031,
                 candidate_mean=0.0313,
-                smallest_detectable=1.09,
+                smallest_detectable=0.09,
             ),
         ),
     )
@@ -182,8 +187,8 @@ def find_files_night() -> Verdict:
         3.5,
         baseline_mean=4.2,
         candidate_mean=12.9,
-        smallest_detectable=1.16,
-        total_ratio=3.0,
+        smallest_detectable=0.16,
+        total_ratio=3.07,
     )
     cost = measured(
         2.44,
@@ -191,18 +196,18 @@ def find_files_night() -> Verdict:
         2.8,
         baseline_mean=0.031,
         candidate_mean=0.0755,
-        smallest_detectable=1.09,
-        total_ratio=2.4,
+        smallest_detectable=0.09,
+        total_ratio=2.44,
     )
     quiet = quiet_findings()
     return verdict(
         state="regressed",
         findings=(
             quiet[0],
-            finding("rounds", "suite", "discovery", "regressed", confirmed=rounds),
+            finding("rounds", "suite", "suite", "regressed", confirmed=rounds),
             finding("rounds", "tool", "find_files", "regressed", confirmed=rounds),
             finding("rounds", "category", "read_only", "regressed", confirmed=rounds),
-            finding("cost_usd", "suite", "discovery", "regressed", confirmed=cost),
+            finding("cost_usd", "suite", "suite", "regressed", confirmed=cost),
             finding("pass_rate", "tool", "find_files", "no_worse", screened=quiet[0].screened),
         ),
         changes=(Change("served model", "demo-model-v1", "demo-model-v2"),),
@@ -220,8 +225,15 @@ def find_files_night() -> Verdict:
             Exemplar("license-header", 41, 42, 3, 3, 5.0, 13.0, 1.0, 7.0, "f0a9b8c7d6e5", ""),
             Exemplar("config-schema", 42, 42, 3, 3, 4.0, 12.0, 0.0, 7.0, "0a1b2c3d4e5f", ""),
         ),
-        barren_before=0.2,
-        barren_after=6.4,
+        roots=(
+            RegressionRoot(
+                "tool", "find_files", "tools-team", "page",
+                ("rounds/tool/find_files", "rounds/category/read_only", "rounds/suite/suite",
+                 "cost_usd/suite/suite"),
+            ),
+        ),
+        barren_before=0.05,
+        barren_after=0.49,
     )  # fmt: skip
 
 
@@ -248,6 +260,8 @@ def amounts_gate_run() -> Verdict:
                 0.948,
                 acts=True,
                 failing=failing,
+                action="block",
+                owner="payments",
             ),
         ),
         findings=(),
@@ -261,9 +275,13 @@ def half_outage_night() -> Verdict:
     """The provider went down half way: 29 of 60 trials have no grade."""
     tally = counts(30, 1, harness_error=20, grader_error=3, missing=6)
     return verdict(
-        state="not_comparable",
-        reason="unresolved",
-        broken="coverage 52 %, at least 90 % is needed",
+        state="inconclusive",
+        reason="no_verdict",
+        broken=(
+            "only 31 of 60 planned trials were graded (52%, at least 90% are needed):"
+            " 20 unreachable, 6 no record, 3 grader_error"
+        ),
+        compared_case_count=0,
         counts=tally,
         gates=(gate("read_only", 1.0, tally, "no_verdict", None, None),),
         findings=(),
@@ -275,7 +293,7 @@ def tone_night() -> Verdict:
     drop = measured(
         -0.104, -0.16, -0.048,
         case_count=40, baseline_trial_count=560, candidate_trial_count=120,
-        baseline_mean=0.958, candidate_mean=0.854, smallest_detectable=-0.07,
+        baseline_mean=0.958, candidate_mean=0.854, smallest_detectable=0.07,
     )  # fmt: skip
     return verdict(
         state="regressed",
@@ -289,7 +307,7 @@ def tone_night() -> Verdict:
         findings=(
             finding("pass_rate", "category", "tone", "regressed", confirmed=drop),
             finding(
-                "pass_rate", "category", "refusal", "not_comparable", "unresolved",
+                "pass_rate", "category", "refusal", "not_comparable", "coverage",
             ),
             finding(
                 "rounds", "case", "sarcasm-9", "inconclusive", "budget",
@@ -297,9 +315,9 @@ def tone_night() -> Verdict:
                                   candidate_mean=6.4),
             ),
             finding(
-                "cost_usd", "suite", "discovery", "improved",
+                "cost_usd", "suite", "suite", "improved",
                 confirmed=measured(0.81, 0.74, 0.88, baseline_mean=0.05, candidate_mean=0.0405,
-                                   smallest_detectable=1.09),
+                                   smallest_detectable=0.09, p_better=0.0002, p_worse=0.9998),
             ),
         ),
         changes=(
@@ -332,7 +350,7 @@ def first_night() -> Verdict:
     """Nothing to compare with yet."""
     return verdict(
         state="inconclusive",
-        reason="calibrating",
+        reason="no_history",
         counts=counts(34, 6),
         gates=(),
         findings=(),
@@ -348,7 +366,7 @@ def judge_change_night() -> Verdict:
         state="not_comparable",
         reason="the judge differs; ask for a rescore first",
         gates=(),
-        findings=(finding("pass_rate", "suite", "discovery", "not_comparable", "judge_changed"),),
+        findings=(finding("pass_rate", "suite", "suite", "not_comparable", "judge_changed"),),
         changes=(Change("judge", "judge-v3, rubric 1a2b", "judge-v4, rubric 1a2b"),),
     )
 

@@ -1,0 +1,1 @@
+"""The order of things, written once and handed its steps; it has never heard of Prefect."""

@@ -1,0 +1,79 @@
+"""One comparison: screen → confirm by fresh trials → decide → store the verdict."""
+
+from __future__ import annotations
+
+from watchkeeper.domain.facts import TrialFact
+from watchkeeper.domain.identity import confirmation_run_id
+from watchkeeper.domain.run import Manifest, RunRequest
+from watchkeeper.domain.verdict import Verdict
+from watchkeeper.pipeline.evaluate import evaluate
+from watchkeeper.pipeline.steps.bundle import Steps
+from watchkeeper.stats.changes import served_models
+from watchkeeper.stats.decide import Decision
+
+
+async def compare(run_id: str, steps: Steps) -> Verdict:
+    """The verdict of a committed run, concluded once and stored.
+
+    Suspects are examined with fresh trials, which are runs of their own and survive a restart.
+    The fresh trials of a nightly run are made later than the night's, because trouble at the
+    provider passes.
+    """
+    held = await steps.stored_verdict(run_id)
+    if held is not None:
+        return held
+    decision = await steps.open_decision(run_id)
+    manifest = decision.night.manifest
+    services = steps.workshop.services
+    fresh_runs: list[str] = []
+    notes: list[str] = []
+    while need := decision.confirmation.next_batch():
+        batch = len(fresh_runs) + 1
+        fresh_id = confirmation_run_id(run_id, batch)
+        if batch == 1 and manifest.purpose == "nightly":
+            await _wait(fresh_id, steps)
+        await evaluate(_request(manifest, fresh_id, batch, need), steps)
+        fresh_runs.append(fresh_id)
+        facts = await steps.run_facts(fresh_id)
+        other = _served_something_else(decision, facts)
+        if other is not None:
+            decision.confirmation.abandon()
+            notes.append(other)
+            break
+        decision.confirmation.add(facts)
+    verdict = decision.verdict(services.clock.now(), fresh_runs, notes)
+    return await steps.store_verdict(verdict)
+
+
+async def _wait(fresh_id: str, steps: Steps) -> None:
+    services = steps.workshop.services
+    minutes = services.project.confirm_delay_minutes
+    if minutes <= 0 or await steps.is_committed(fresh_id):
+        return
+    services.tell(f"suspects found; fresh trials begin in {minutes:g} minutes")
+    await services.clock.sleep(minutes * 60)
+
+
+def _request(manifest: Manifest, fresh_id: str, batch: int, need: dict[str, int]) -> RunRequest:
+    return RunRequest(
+        run_id=fresh_id,
+        endpoint=manifest.endpoint,
+        suite=manifest.suite,
+        purpose="confirm",
+        trigger=f"suspects of {manifest.run_id}",
+        seed=manifest.seed + batch,
+        slot_at=manifest.slot_at,
+        trial_counts=need,
+        confirms=manifest.run_id,
+    )
+
+
+def _served_something_else(decision: Decision, facts: list[TrialFact]) -> str | None:
+    """Why the fresh trials cannot confirm the night's, or ``None``: they can."""
+    night, fresh = served_models(decision.night.facts), served_models(facts)
+    if not night or not fresh or set(fresh) <= set(night):
+        return None
+    return (
+        f"the fresh trials were answered by {', '.join(fresh)}, the night's by "
+        f"{', '.join(night)}; they confirm nothing and were set aside"
+    )

@@ -1,0 +1,205 @@
+"""Plans a run: what is served now, which trials are promised, and everything that explains them."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from watchkeeper import __version__
+from watchkeeper.domain.endpoint import Endpoint, ServedIdentity
+from watchkeeper.domain.identity import trial_id
+from watchkeeper.domain.ports import Adapter
+from watchkeeper.domain.pricing import price_of
+from watchkeeper.domain.run import CaseStamp, GateStamp, Manifest, RunPlan, RunRequest
+from watchkeeper.domain.suite import Suite
+from watchkeeper.domain.trial import PlannedTrial
+from watchkeeper.errors import BrokenEvaluation, EndpointFault, UsageError
+from watchkeeper.graders import grader_versions
+from watchkeeper.loading.project import refused_side_effects
+from watchkeeper.pipeline.steps.work import Workshop
+from watchkeeper.rollout.runner import MAX_TRIAL_ATTEMPTS
+from watchkeeper.store.payloads import plan_from_json, to_json
+from watchkeeper.wiring import Services
+
+RESOLVE_TRIES = 3
+RESOLVE_WAIT_S = 2.0
+FREE_KINDS = frozenset({"scripted"})
+
+
+def is_committed(services: Services, run_id: str) -> bool:
+    """Whether the run is part of history already."""
+    return services.records.is_committed(run_id)
+
+
+async def plan_run(workshop: Workshop, request: RunRequest) -> RunPlan:
+    """The plan of a run, written down before its first call, and the run opened for work.
+
+    Raises:
+        UsageError: What was asked for cannot be run, found before the first call.
+        BrokenEvaluation: The run was begun with another version of the suite or endpoint.
+    """
+    services = workshop.services
+    endpoint = services.project.endpoint(request.endpoint)
+    suite = services.project.suite(request.suite)
+    _check_request(services, endpoint, suite, request)
+    adapter = services.connect(endpoint)
+    identity, fault = await _resolve(services, endpoint, adapter)
+    fresh = _plan(services, request, endpoint, suite, identity)
+    stored = plan_from_json(services.records.stage_plan(request.run_id, to_json(fresh)))
+    _check_same(fresh, stored)
+    await workshop.open(stored, suite, endpoint, adapter, fault)
+    return stored
+
+
+def _check_request(
+    services: Services, endpoint: Endpoint, suite: Suite, request: RunRequest
+) -> None:
+    known = {case.id for case in suite.cases}
+    for case_id in request.trial_counts or {}:
+        if case_id not in known:
+            raise UsageError(f"suite '{suite.name}' has no case '{case_id}'")
+    refused = refused_side_effects(endpoint, suite)
+    if refused:
+        raise UsageError(
+            f"endpoint '{endpoint.name}' allows side effects '{endpoint.allow_side_effects}', but "
+            f"case '{refused[0]}' declares more; nothing was called"
+        )
+    has_budget = (
+        endpoint.run_budget_usd is not None
+        or services.project.night_budget_usd is not None
+        or services.project.month_budget_usd is not None
+    )
+    is_bounded = endpoint.run_token_cap is not None or suite.limits.tokens is not None
+    price = price_of(services.project.prices, endpoint.requested_model, services.clock.now())
+    if has_budget and price is None and not is_bounded and endpoint.kind not in FREE_KINDS:
+        raise UsageError(
+            f"endpoint '{endpoint.name}': model '{endpoint.requested_model}' has no price in "
+            "config/prices.yaml, so a budget in dollars cannot hold; add its price, or set "
+            "run_token_cap for the endpoint or trial_limits.tokens for the suite"
+        )
+
+
+async def _resolve(
+    services: Services, endpoint: Endpoint, adapter: Adapter
+) -> tuple[ServedIdentity, EndpointFault | None]:
+    """What is served now, or why that cannot be told."""
+    fault: EndpointFault | None = None
+    for attempt in range(1, RESOLVE_TRIES + 1):
+        try:
+            return await adapter.resolve(), None
+        except EndpointFault as error:
+            fault = error
+            if not error.is_transient or attempt == RESOLVE_TRIES:
+                break
+            await services.clock.sleep(RESOLVE_WAIT_S * attempt)
+    note = services.redactor.text(f"not resolved: {fault}")[:500]
+    services.tell(f"{endpoint.name}: {note}")
+    return ServedIdentity(endpoint.requested_model, None, note=note), fault
+
+
+def _plan(
+    services: Services,
+    request: RunRequest,
+    endpoint: Endpoint,
+    suite: Suite,
+    identity: ServedIdentity,
+) -> RunPlan:
+    counts = request.trial_counts
+    if counts is None:
+        counts = {case.id: suite.trials for case in suite.cases}
+    stamps = tuple(
+        CaseStamp(
+            case_id=case.id,
+            category=case.category,
+            cluster_id=case.cluster_id,
+            execution_hash=case.execution_hash(suite.limits),
+            grading_hash=case.grading_hash,
+            trials=counts[case.id],
+            dimension=case.dimension,
+            source=case.source,
+            tags=dict(case.tags),
+            weight=case.weight,
+        )
+        for case in suite.cases
+        if counts.get(case.id, 0) > 0
+    )
+    categories = {stamp.category for stamp in stamps}
+    is_whole = request.trial_counts is None
+    trials = _ordered(request, stamps)
+    manifest = Manifest(
+        run_id=request.run_id,
+        endpoint=endpoint.name,
+        suite=suite.name,
+        purpose=request.purpose,
+        trigger=request.trigger,
+        seed=request.seed,
+        slot_at=request.slot_at,
+        planned_at=services.clock.now(),
+        confirms=request.confirms,
+        suite_hash=suite.suite_hash,
+        cases=stamps,
+        gates=tuple(
+            GateStamp(gate.category, gate.threshold, gate.action, gate.owner)
+            for gate in suite.gates.values()
+            if is_whole or gate.category in categories
+        ),
+        graders=grader_versions(),
+        endpoint_kind=endpoint.kind,
+        endpoint_owner=endpoint.owner,
+        suite_owner=suite.owner,
+        env=endpoint.env,
+        endpoint_config_hash=endpoint.config_hash,
+        identity=identity,
+        limits={
+            "rounds": float(suite.limits.rounds),
+            "seconds": suite.limits.seconds,
+            "tokens": None if suite.limits.tokens is None else float(suite.limits.tokens),
+            "cost_usd": suite.limits.cost_usd,
+            "run_budget_usd": endpoint.run_budget_usd,
+        },
+        attempt_policy={
+            "call_retries": endpoint.call_retries,
+            "trial_attempts": MAX_TRIAL_ATTEMPTS,
+        },
+        price_table_version=services.project.prices.version,
+        engine_version=__version__,
+        planned_count=len(trials),
+        finish_by=request.finish_by,
+    )
+    return RunPlan(manifest, trials)
+
+
+def _ordered(request: RunRequest, stamps: tuple[CaseStamp, ...]) -> tuple[PlannedTrial, ...]:
+    """The promised trials, shuffled by the seed and interleaved over the cases.
+
+    An outage then hits every category alike.
+    """
+    rng = random.Random(f"{request.seed}/{request.run_id}/order")
+    trials: list[PlannedTrial] = []
+    for index in range(max((stamp.trials for stamp in stamps), default=0)):
+        cases = [stamp.case_id for stamp in stamps if stamp.trials > index]
+        rng.shuffle(cases)
+        trials.extend(
+            PlannedTrial(trial_id(request.run_id, case, index), case, index) for case in cases
+        )
+    return tuple(trials)
+
+
+def _check_same(fresh: RunPlan, stored: RunPlan) -> None:
+    """A run that was begun goes on only with the same suite and endpoint."""
+    if fresh.manifest.planned_at == stored.manifest.planned_at:
+        return
+    names = ("suite_hash", "endpoint_config_hash", "engine_version", "purpose", "graders")
+    different = [
+        name for name in names if getattr(fresh.manifest, name) != getattr(stored.manifest, name)
+    ]
+    if replace(fresh, manifest=stored.manifest) != stored:
+        different.append("trials")
+    if different:
+        raise BrokenEvaluation(
+            f"run {stored.manifest.run_id} was begun at "
+            f"{stored.manifest.planned_at:%Y-%m-%d %H:%M} UTC with another "
+            f"{', '.join(different)}; a run is finished with what it was begun with. Restore "
+            "that version to finish it, or delete the store's "
+            f"staging/{stored.manifest.run_id}/ and this machine's copy to begin again"
+        )

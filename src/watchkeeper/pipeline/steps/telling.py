@@ -1,0 +1,268 @@
+"""Incidents and messages: opened once, told once, kept until they are delivered."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from watchkeeper.domain.incident import Incident, IncidentEvent, IncidentRoot, fold, incident_id
+from watchkeeper.domain.ports import Message, Recipient, Section
+from watchkeeper.domain.run import Manifest
+from watchkeeper.domain.verdict import RegressionRoot, Verdict
+from watchkeeper.errors import NotifierFault
+from watchkeeper.notifiers.message import broken_message, page_message, recovery_message
+from watchkeeper.pipeline.steps.comparing import open_and_past_incidents
+from watchkeeper.store.payloads import (
+    event_from_json,
+    manifest_from_json,
+    message_from_json,
+    recipient_from_json,
+    to_json,
+)
+from watchkeeper.wiring import Services
+
+
+def open_incidents(services: Services, verdict: Verdict) -> list[Incident]:
+    """The open incidents that this verdict touches, new ones included; messages are queued.
+
+    The same verdict may come again after a crash: every event and message is stored once.
+    """
+    commit = services.records.commit_of(verdict.run_id)
+    if commit is None:
+        return []
+    manifest = manifest_from_json(commit.manifest)
+    roots = [_incident_root(services, manifest, root) for root in _roots(services, verdict)]
+    known = open_and_past_incidents(services)
+    touched: list[Incident] = []
+    for root in roots:
+        current = _open_incident(known, root, verdict.run_id)
+        identity = current.id if current is not None else incident_id(root, verdict.run_id)
+        kind = "seen" if current is not None and current.first_run != verdict.run_id else "opened"
+        event = IncidentEvent(
+            incident_id=identity,
+            key=f"{identity}/{verdict.run_id}/{kind}",
+            kind="opened" if kind == "opened" else "seen",
+            at=verdict.decided_at,
+            run_id=verdict.run_id,
+            root=root if kind == "opened" else None,
+        )
+        _store(services, event)
+        incident = _incident(services, identity)
+        touched.append(incident)
+        if kind == "opened":
+            _queue(services, _page(services, verdict, incident), manifest)
+    keys = {root.dedup_key for root in roots}
+    for incident in known:
+        is_ours = incident.root.endpoint == verdict.endpoint and (
+            incident.root.suite == verdict.suite
+        )
+        if incident.state == "open" and is_ours and incident.root.dedup_key not in keys:
+            _count_quiet_night(services, verdict, incident, manifest)
+    return touched
+
+
+async def deliver(services: Services) -> int:
+    """How many messages are still waiting after everything deliverable was sent, in order.
+
+    A message that cannot be delivered stays; trouble of the notifier never changes a verdict.
+    """
+    waiting = 0
+    down: set[str] = set()
+    for stored in services.records.unsent_messages():
+        message = message_from_json(stored["message"])
+        recipient = recipient_from_json(stored["recipient"])
+        identity = str(stored["incident_id"])
+        if recipient.owner in down:
+            waiting += 1
+            continue
+        if identity:
+            message = replace(message, thread=_incident(services, identity).thread)
+        try:
+            receipt = await services.notifier.send(message, recipient)
+        except NotifierFault as fault:
+            waiting += 1
+            down.add(recipient.owner)
+            services.tell(
+                f"message to {recipient.owner} not delivered, kept for later: "
+                f"{services.redactor.text(str(fault))}"
+            )
+            continue
+        now = services.clock.now()
+        services.records.put_receipt(
+            message.key, {"key": message.key, "at": now.isoformat(), **to_json(receipt)}
+        )
+        if identity:
+            _store(
+                services,
+                IncidentEvent(
+                    incident_id=identity,
+                    key=f"{message.key}/sent",
+                    kind="sent",
+                    at=now,
+                    run_id=str(stored["run_id"]),
+                    message_key=message.key,
+                    receipt=receipt,
+                ),
+            )
+    return waiting
+
+
+def tell_platform_owner(services: Services, key: str, title: str, lines: tuple[str, ...]) -> None:
+    """Queues a message about the evaluation itself, which belongs to no incident."""
+    owner = services.project.platform_owner
+    message = Message(
+        key=key,
+        severity="broken",
+        owner=owner,
+        title=title,
+        sections=(Section("Why", tuple(services.redactor.text(line) for line in lines)),),
+    )
+    _put(services, message, _recipient(services, owner), "", key)
+
+
+def resolve_incident(services: Services, incident: Incident, event: IncidentEvent) -> Incident:
+    """The incident after somebody's word on it."""
+    _store(services, event)
+    return _incident(services, incident.id)
+
+
+def _roots(services: Services, verdict: Verdict) -> list[RegressionRoot]:
+    roots = list(verdict.roots)
+    is_silent = any(gate.state == "no_verdict" for gate in verdict.gates)
+    if verdict.broken is not None or is_silent:
+        owner = services.project.platform_owner
+        roots.append(RegressionRoot("harness", verdict.endpoint, owner, "broken"))
+    return roots
+
+
+def _incident_root(services: Services, manifest: Manifest, root: RegressionRoot) -> IncidentRoot:
+    owner = root.owner if root.owner in services.project.owners else manifest.suite_owner
+    return IncidentRoot(
+        endpoint=manifest.endpoint,
+        suite=manifest.suite,
+        env=manifest.env,
+        kind=root.kind,
+        name=root.name,
+        owner=owner,
+        severity=root.severity,
+    )
+
+
+def _open_incident(known: list[Incident], root: IncidentRoot, run_id: str) -> Incident | None:
+    """The incident that this root belongs to: an open one, or the one that this run opened."""
+    same = [one for one in known if one.root.dedup_key == root.dedup_key]
+    for incident in same:
+        if incident.state == "open" or incident.first_run == run_id:
+            return incident
+    return None
+
+
+def _count_quiet_night(
+    services: Services, verdict: Verdict, incident: Incident, manifest: Manifest
+) -> None:
+    """A night that could have shown the incident and did not; enough of them end it."""
+    is_regression = incident.root.severity != "broken"
+    said_nothing = verdict.broken is not None or verdict.state == "not_comparable"
+    still_suspected = any(
+        finding.reason in ("budget", "not_confirmed", "unresolved", "served_changed")
+        and finding.group in (incident.root.name, "suite")
+        for finding in verdict.findings
+    )
+    if verdict.purpose != "nightly" or said_nothing or (is_regression and still_suspected):
+        return
+    if verdict.run_id == incident.first_run:
+        return
+    quiet = IncidentEvent(
+        incident_id=incident.id,
+        key=f"{incident.id}/{verdict.run_id}/quiet",
+        kind="quiet",
+        at=verdict.decided_at,
+        run_id=verdict.run_id,
+    )
+    _store(services, quiet)
+    current = _incident(services, incident.id)
+    if current.quiet_count < services.project.constants.recovery_nights:
+        return
+    resolved = IncidentEvent(
+        incident_id=incident.id,
+        key=f"{incident.id}/{verdict.run_id}/resolved",
+        kind="resolved",
+        at=verdict.decided_at,
+        run_id=verdict.run_id,
+        resolution="recovered",
+    )
+    _store(services, resolved)
+    try:
+        message = recovery_message(verdict, _incident(services, incident.id))
+    except ValueError:
+        return
+    _queue(services, message, manifest, incident)
+
+
+def _page(services: Services, verdict: Verdict, incident: Incident) -> Message:
+    if incident.root.severity == "broken":
+        return broken_message(verdict, owner=incident.root.owner, incident=incident)
+    return page_message(verdict, incident, unchanged=unchanged_parts(services, verdict))
+
+
+def unchanged_parts(services: Services, verdict: Verdict) -> tuple[str, ...]:
+    """What was compared and is the same as in the baselines, for people."""
+    commit = services.records.commit_of(verdict.run_id)
+    if commit is None or not verdict.screen_runs:
+        return ()
+    revision = commit.manifest["identity"]["harness_revision"]
+    candidates = (
+        ("harness revision", f"harness ({revision[:12]})" if revision else None),
+        ("endpoint settings", "endpoint settings"),
+        ("suite", "suite"),
+        ("graders", "graders"),
+        ("price table", "prices"),
+    )
+    different = {change.what for change in verdict.changes}
+    return tuple(shown for what, shown in candidates if shown is not None and what not in different)
+
+
+def _queue(
+    services: Services, message: Message, manifest: Manifest, incident: Incident | None = None
+) -> None:
+    owner = message.owner if message.owner in services.project.owners else manifest.suite_owner
+    identity = incident.id if incident is not None else _incident_of(message)
+    _put(services, message, _recipient(services, owner), identity, manifest.run_id)
+
+
+def _incident_of(message: Message) -> str:
+    return message.key.split("/", 1)[0]
+
+
+def _put(
+    services: Services, message: Message, recipient: Recipient, identity: str, run_id: str
+) -> None:
+    stored = {
+        "key": message.key,
+        "queued_at": services.clock.now().isoformat(),
+        "incident_id": identity,
+        "run_id": run_id,
+        "message": to_json(message),
+        "recipient": to_json(recipient),
+    }
+    cleaned = services.redactor.value(stored)
+    assert isinstance(cleaned, dict)  # noqa: S101 - a mapping stays one
+    services.records.put_message(message.key, cleaned)
+
+
+def _recipient(services: Services, owner: str) -> Recipient:
+    return services.project.owners.get(owner, Recipient(owner))
+
+
+def _store(services: Services, event: IncidentEvent) -> None:
+    cleaned = services.redactor.value(to_json(event))
+    assert isinstance(cleaned, dict)  # noqa: S101 - a mapping stays one
+    services.records.put_event(event.incident_id, event.key, cleaned)
+
+
+def _incident(services: Services, identity: str) -> Incident:
+    events = (
+        event_from_json(event)
+        for event in services.records.events()
+        if event["incident_id"] == identity
+    )
+    return fold(events)[identity]

@@ -1,0 +1,172 @@
+"""What is open while a run goes on: adapter, journal, lock and spending, by run."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from watchkeeper.domain.endpoint import Endpoint
+from watchkeeper.domain.ports import Adapter
+from watchkeeper.domain.records import trial_from_rows
+from watchkeeper.domain.run import RunPlan
+from watchkeeper.domain.suite import Suite
+from watchkeeper.domain.trial import Trial
+from watchkeeper.errors import EndpointFault
+from watchkeeper.rollout.journal import Journal, RunLock, read_journal
+from watchkeeper.rollout.runner import TrialRunner
+from watchkeeper.rollout.spending import Spending, SpendingLimits
+from watchkeeper.rollout.toolbox import load_python_tools
+from watchkeeper.wiring import Services
+
+Attempt = tuple[str, int]
+
+
+@dataclass(slots=True)
+class OpenRun:
+    """One run that is being worked on in this process.
+
+    ``fault`` is set where the endpoint could not even be asked what it serves: its trials are
+    recorded as the harness errors that they are, without a call.
+    """
+
+    plan: RunPlan
+    suite: Suite
+    endpoint: Endpoint
+    adapter: Adapter
+    journal: Journal
+    runner: TrialRunner
+    fault: EndpointFault | None
+    finished: set[Attempt]
+    graded: set[Attempt]
+    again: set[str]
+    stack: contextlib.AsyncExitStack
+
+
+@dataclass(slots=True)
+class Workshop:
+    """The runs that are open in this process, and what they share."""
+
+    services: Services
+    night: Spending | None = None
+    runs: dict[str, OpenRun] = field(default_factory=dict)
+    slots: dict[str, asyncio.Semaphore] = field(default_factory=dict)
+
+    def journal_path(self, run_id: str) -> Path:
+        """The write-ahead file of a run."""
+        return self.services.run_folder(run_id) / "trials.jsonl"
+
+    @contextlib.contextmanager
+    def lock(self, run_id: str) -> Iterator[None]:
+        """Holds a run for this process while it is prepared."""
+        with RunLock(self.services.run_folder(run_id) / "lock"):
+            yield
+
+    async def open(
+        self,
+        plan: RunPlan,
+        suite: Suite,
+        endpoint: Endpoint,
+        adapter: Adapter,
+        fault: EndpointFault | None,
+    ) -> OpenRun:
+        """Opens a planned run, with whatever was finished of it before."""
+        run_id = plan.manifest.run_id
+        services = self.services
+        async with contextlib.AsyncExitStack() as stack:
+            stack.push_async_callback(adapter.close)
+            stack.enter_context(RunLock(services.run_folder(run_id) / "lock"))
+            journal = stack.enter_context(Journal(self.journal_path(run_id)))
+            limits = SpendingLimits(
+                run_usd=endpoint.run_budget_usd,
+                run_tokens=endpoint.run_token_cap,
+                trial_usd=suite.limits.cost_usd,
+                trial_tokens=suite.limits.tokens,
+            )
+            spending = Spending(limits, self.night)
+            slots = self.slots.setdefault(endpoint.name, asyncio.Semaphore(endpoint.concurrency))
+            runner = TrialRunner(
+                plan=plan,
+                suite=suite,
+                endpoint=endpoint,
+                adapter=adapter,
+                python_tools=load_python_tools(endpoint.harness.tools, services.project.root),
+                prices=services.project.prices,
+                spending=spending,
+                journal=journal,
+                redactor=services.redactor,
+                clock=services.clock,
+                slots=slots,
+                finish_by=plan.manifest.finish_by,
+            )
+            run = OpenRun(
+                plan=plan,
+                suite=suite,
+                endpoint=endpoint,
+                adapter=adapter,
+                journal=journal,
+                runner=runner,
+                fault=fault,
+                finished=set(),
+                graded=set(),
+                again=set(),
+                stack=stack.pop_all(),
+            )
+        self._recover(run, spending)
+        self.runs[run_id] = run
+        return run
+
+    async def close(self, run_id: str, *, is_committed: bool) -> None:
+        """Closes an open run; what a committed one kept on this machine goes."""
+        run = self.runs.pop(run_id, None)
+        if run is not None:
+            await run.stack.aclose()
+        if is_committed:
+            shutil.rmtree(self.services.run_folder(run_id), ignore_errors=True)
+
+    def unfinished_trials(self, run: OpenRun, trial_ids: set[str]) -> list[Trial]:
+        """Finished trials among some that were never graded, read back from the journal."""
+        wanted = {key for key in run.finished if key[0] in trial_ids and key not in run.graded}
+        if not wanted:
+            return []
+        found: list[Trial] = []
+        for line in read_journal(self.journal_path(run.plan.manifest.run_id)):
+            row = line.get("trial")
+            if row is not None and (row["trial_id"], row["attempt"]) in wanted:
+                found.append(trial_from_rows(row, line["transcript"]))
+        return found
+
+    def _recover(self, run: OpenRun, spending: Spending) -> None:
+        """Takes over what this machine's journal and the store's staging area already hold."""
+        run_id = run.plan.manifest.run_id
+        promised = {trial.trial_id for trial in run.plan.trials}
+        for line in read_journal(self.journal_path(run_id)):
+            self._take(run, spending, line, promised)
+        for line in self.services.records.staged(run_id):
+            if self._take(run, spending, line, promised):
+                run.journal.append(line)
+
+    def _take(
+        self, run: OpenRun, spending: Spending, line: dict[str, object], promised: set[str]
+    ) -> bool:
+        """Counts one stored line; whether it was new."""
+        row = line.get("trial")
+        if isinstance(row, dict):
+            key = (str(row["trial_id"]), int(row["attempt"]))
+            transcript = line["transcript"]
+            if key in run.finished or key[0] not in promised or not isinstance(transcript, dict):
+                return False
+            run.finished.add(key)
+            spending.count(trial_from_rows(row, transcript))
+            if line.get("again"):
+                run.again.add(key[0])
+            return True
+        grade = line.get("grade")
+        if isinstance(grade, dict):
+            key = (str(grade["trial_id"]), int(grade["attempt"]))
+            run.graded.add(key)
+            return False
+        return False
