@@ -126,6 +126,7 @@ class Script(_Model):
     """A whole script; of the behaviours the first that fits a trial is taken."""
 
     served: list[ServedModel] = Field(min_length=1)
+    tools: list[str] = Field([], description="tools that it has and may never call")
     known: dict[str, str] = Field({}, description="what the agent knows, by case id")
     behaviours: list[Behaviour] = Field(min_length=1)
 
@@ -142,11 +143,12 @@ class Script(_Model):
         return next((one for one in self.behaviours if one.match.fits(case, served)), None)
 
     @property
-    def tools(self) -> frozenset[str]:
-        """Every tool that the agent may call."""
-        return frozenset(
+    def offered_tools(self) -> frozenset[str]:
+        """Every tool that the agent has."""
+        called = {
             call.tool for one in self.behaviours for step in one.rounds for call in step.calls
-        )
+        }
+        return frozenset(called) | frozenset(self.tools)
 
 
 def read_script(root: Path, file: str) -> Script:

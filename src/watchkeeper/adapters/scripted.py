@@ -47,7 +47,7 @@ class Settings(BaseModel):
 
     def offered_tools(self, root: Path) -> frozenset[str]:
         """The tools that the script calls."""
-        return read_script(root, self.script).tools
+        return read_script(root, self.script).offered_tools
 
 
 def connect(

@@ -44,7 +44,10 @@ _NO_SUCH_THREAD = frozenset({"thread_not_found", "cannot_reply_to_message"})
 
 
 class SlackNotifier:
-    """Posts messages as a Slack bot.
+    """Posts messages as a Slack bot, at least once.
+
+    Where an answer is lost on its way the message may be there already, and Slack dedupes nothing
+    for bots; ``metadata.event_payload.key`` is the same on both.
 
     Args:
         token: The bot's token (``xoxb-…``); it appears in no exception and no log.
@@ -127,9 +130,14 @@ class SlackNotifier:
                 done.set_result(outcome)
 
         def work() -> None:
-            outcome = self._call(payload, channel, thread)
-            with contextlib.suppress(RuntimeError):  # nobody waits any more: the loop is closed
-                loop.call_soon_threadsafe(settle, outcome)
+            outcome: Receipt | NotifierFault = fault(
+                channel, "bad_response", "the call ended without an outcome", is_transient=True
+            )
+            try:
+                outcome = self._call(payload, channel, thread)
+            finally:
+                with contextlib.suppress(RuntimeError):  # nobody waits any more, the loop is closed
+                    loop.call_soon_threadsafe(settle, outcome)
 
         threading.Thread(target=work, name="slack", daemon=True).start()
         try:

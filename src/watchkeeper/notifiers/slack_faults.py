@@ -25,10 +25,11 @@ _ABOUT_THE_CHANNEL = frozenset({"channel_not_found", "not_in_channel", "is_archi
 
 def refusal(channel: str, status: int | None, data: object) -> NotifierFault:
     """The fault for an answer that was not ``ok``: its HTTP status and its body as parsed."""
-    code = data.get("error") if isinstance(data, dict) else None
+    told = data.get("error") if isinstance(data, dict) else None
+    code = told if isinstance(told, str) else ""
     if status == 429 or code in _RATE_LIMITED:
         return fault(channel, "rate_limited", "too many messages", is_transient=True)
-    if not isinstance(code, str) or not _ERROR_CODE.fullmatch(code):
+    if not _ERROR_CODE.fullmatch(code):
         said = f"HTTP {status} with something that is not Slack's"
         return fault(channel, "bad_response", said, is_transient=True)
     is_transient = code in _TRANSIENT or (isinstance(status, int) and status >= 500)

@@ -107,6 +107,14 @@ class RunRecords:
             return plan
         return _parsed(self.objects.get(key), key, self.objects.url)
 
+    def staged_plan(self, run_id: str) -> Mapping[str, Any] | None:
+        """The plan of a run that was begun and is not committed, or ``None``."""
+        key = f"staging/{run_id}/plan.json"
+        try:
+            return _parsed(self.objects.get(key), key, self.objects.url)
+        except ObjectMissing:
+            return None
+
     def clear_staging(self, run_id: str) -> None:
         """Removes what a committed run had put aside."""
         for info in list(self.objects.list(f"staging/{run_id}/")):

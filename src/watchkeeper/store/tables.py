@@ -13,7 +13,7 @@ from watchkeeper.errors import RecordUnreadable
 from watchkeeper.store.statements import statements
 
 ROW_GROUP_SIZE = 20_000
-_MAX_LINE_BYTES = 256 * 1024 * 1024
+_SMALLEST_BUFFER_BYTES = 1024 * 1024
 
 RECORD_TABLES = ("trial_attempts", "grade_records", "transcripts")
 
@@ -28,17 +28,18 @@ def connect(
         memory_limit: As DuckDB writes it.
         threads: Worker threads.
     """
-    return duckdb.connect(
+    connection = duckdb.connect(
         path,
         config={
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
             "memory_limit": memory_limit,
             "threads": str(threads),
-            "TimeZone": "UTC",
             "allow_community_extensions": "false",
         },
     )
+    connection.execute("set timezone = 'UTC'")
+    return connection
 
 
 def create_tables(connection: duckdb.DuckDBPyConnection, without: Iterable[str] = ()) -> None:
@@ -115,8 +116,8 @@ def insert_json_lines(
         connection.execute(
             f"insert into {table} by name select {select} from read_json($paths, "  # noqa: S608
             "format = 'newline_delimited', columns = $columns, "
-            f"maximum_object_size = {_MAX_LINE_BYTES}){where}",
-            {"paths": paths, "columns": expected},
+            f"maximum_object_size = $line_bytes){where}",
+            {"paths": paths, "columns": expected, "line_bytes": _longest_line(paths)},
         )
     except duckdb.Error as error:
         raise RecordUnreadable(
@@ -153,6 +154,15 @@ def write_parquet(connection: duckdb.DuckDBPyConnection, table: str, path: Path)
     )
     found = connection.execute(f"select count(*) from {table}").fetchone()  # noqa: S608
     return int(found[0]) if found else 0
+
+
+def _longest_line(paths: Iterable[str]) -> int:
+    """A bound on the bytes of a line; DuckDB sets aside a multiple of it before it reads."""
+    longest = _SMALLEST_BUFFER_BYTES
+    for path in paths:
+        with Path(path).open("rb") as lines:
+            longest = max(longest, max((len(line) for line in lines), default=0) + 1024)
+    return longest
 
 
 def _quoted(path: Path) -> str:

@@ -69,9 +69,7 @@ def test_the_first_line_of_the_page_is_all_that_a_phone_must_show() -> None:
         "demo-agent got worse on discovery: find_files 2 → 8 calls per trial, rounds 3.1× (2.7–3.5)"
     )
     assert first["text"] == {"type": "plain_text", "text": said, "emoji": False}
-    assert fallback_text(page, OWNER) == f"&lt;@U77&gt; {said}".replace("&lt;", "<").replace(
-        "&gt;", ">"
-    )
+    assert fallback_text(page, OWNER) == f"<@U77> {said}"
 
 
 messages = st.builds(

@@ -15,13 +15,12 @@ from tests.unit.notifiers.example_verdicts import (
     critical_night,
     every_verdict,
     find_files_night,
-    finding,
     half_outage_night,
     incident,
-    measured,
     tone_night,
     verdict,
 )
+from tests.unit.notifiers.verdict_parts import finding, measured
 from tests.unit.notifiers.snapshot import assert_text
 from watchkeeper.domain.incident import Incident
 from watchkeeper.domain.ports import Message, Recipient

@@ -2,23 +2,21 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from tests.unit.notifiers.example_verdicts import (
     RUN_ID,
     amounts_gate_run,
-    counts,
     every_verdict,
     find_files_night,
-    finding,
     first_night,
-    gate,
     half_outage_night,
-    measured,
     tone_night,
     verdict,
 )
+from tests.unit.notifiers.verdict_parts import counts, finding, gate, measured
 from tests.unit.notifiers.hostile import HOSTILE
 from tests.unit.notifiers.snapshot import assert_json, assert_text
 from watchkeeper.domain.verdict import Finding, GateResult, Verdict
@@ -255,3 +253,17 @@ def test_json_has_no_number_that_is_not_one() -> None:
     assert data["findings"][0]["screened"]["high"] is None
     assert data["overdispersion"] == {"rounds/suite": None}
     assert "unknown" in verdict_text(one)
+
+
+def _keys(value: object) -> set[str]:
+    if isinstance(value, dict):
+        return set(value).union(*(_keys(one) for one in value.values()))
+    return set().union(*(_keys(one) for one in value)) if isinstance(value, list) else set()
+
+
+def test_every_key_is_documented() -> None:
+    """docs/json.md names each key that a script can meet."""
+    documented = (Path(__file__).parents[3] / "docs" / "json.md").read_text(encoding="utf-8")
+    data = [verdict_json(replace(one, overdispersion=None)) for one in every_verdict().values()]
+    missing = sorted(key for key in _keys(data) if f"`{key}`" not in documented)
+    assert missing == []

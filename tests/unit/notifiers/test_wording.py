@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.notifiers.example_verdicts import counts, finding, measured
+from tests.unit.notifiers.verdict_parts import counts, finding, measured
 from watchkeeper.domain.verdict import Metric
 from watchkeeper.notifiers import wording
 

@@ -1,0 +1,6 @@
+"""``python -m watchkeeper``."""
+
+from watchkeeper.cli.main import main
+
+if __name__ == "__main__":
+    main()

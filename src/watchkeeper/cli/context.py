@@ -1,0 +1,73 @@
+"""The project that a command works in, read as far as the command needs it."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+
+from watchkeeper.settings import Settings, read_settings
+
+if TYPE_CHECKING:
+    from watchkeeper.loading.project import Project
+    from watchkeeper.store.history import History
+    from watchkeeper.wiring import Services
+
+T = TypeVar("T")
+
+
+class Context:
+    """Finds the project folder once; everything else is loaded when it is asked for."""
+
+    def __init__(self, given: Path | None) -> None:
+        self.settings: Settings = read_settings()
+        self._given = given or self.settings.project
+
+    def root(self) -> Path:
+        """The project folder.
+
+        Raises:
+            UsageError: There is none.
+        """
+        from watchkeeper.loading.folder import find_project_root
+
+        return find_project_root(self._given, Path.cwd())
+
+    def project(self) -> Project:
+        """The whole project, checked.
+
+        Raises:
+            ConfigError: Anything is wrong with it.
+        """
+        from watchkeeper.loading.project import load_project
+
+        return load_project(self.root(), self.settings.store)
+
+    def services(self, out: TextIO | None = None) -> Services:
+        """The real parts of the project."""
+        from watchkeeper.wiring import build_services
+
+        return build_services(self.project(), self.settings, out=out)
+
+    def history(self) -> History:
+        """The store's history; of the project only the store's address is read."""
+        from watchkeeper.loading.folder import read_store_url
+        from watchkeeper.store.history import History
+        from watchkeeper.store.objects import open_objects
+        from watchkeeper.store.records import RunRecords
+
+        root = self.root()
+        objects = open_objects(read_store_url(root, self.settings.store), root=root)
+        return History(RunRecords(objects), root / ".watchkeeper" / "cache")
+
+
+def run_async(work: Coroutine[Any, Any, T]) -> T:
+    """Runs a coroutine to its end."""
+    return asyncio.run(work)
+
+
+def say(line: str) -> None:
+    """A line for people, on standard error."""
+    print(line, file=sys.stderr, flush=True)

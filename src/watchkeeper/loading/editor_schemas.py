@@ -1,0 +1,82 @@
+"""JSON Schemas of the configuration files, made from the models that read them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from watchkeeper.adapters import adapter_kinds, adapter_module
+from watchkeeper.graders import expect_json_schema
+from watchkeeper.loading.models import (
+    CaseModel,
+    EndpointModel,
+    OwnerModel,
+    PricesModel,
+    ProjectModel,
+    SuiteModel,
+)
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def editor_schemas() -> dict[str, dict[str, Any]]:
+    """The schema of every file, by the file's name without its ending."""
+    return {
+        "watchkeeper": _titled(ProjectModel.model_json_schema(), "config/watchkeeper.yaml"),
+        "owners": _titled(TypeAdapter(dict[str, OwnerModel]).json_schema(), "config/owners.yaml"),
+        "prices": _titled(PricesModel.model_json_schema(), "config/prices.yaml"),
+        "endpoints": _titled(_endpoints(), "config/endpoints.yaml"),
+        "suite": _titled(_suite(), "config/suites/*.yaml"),
+    }
+
+
+def _titled(schema: dict[str, Any], title: str) -> dict[str, Any]:
+    return {"$schema": _DIALECT, **schema, "title": title}
+
+
+def _suite() -> dict[str, Any]:
+    """The suite's schema with cases and the graders of this version."""
+    schema = SuiteModel.model_json_schema()
+    case = CaseModel.model_json_schema()
+    definitions = {**schema.pop("$defs", {}), **case.pop("$defs", {})}
+    expect = expect_json_schema()
+    definitions.update(expect.pop("$defs", {}))
+    expect.pop("$schema", None)
+    case["properties"]["expect"] = expect
+    for refused in ("files", "setup"):
+        case["properties"].pop(refused, None)
+    case["properties"]["turns"] = {"type": "array", "items": {"type": "string"}, "minItems": 1}
+    schema["properties"]["cases"] = {"type": "array", "items": case, "minItems": 1}
+    return {**schema, "$defs": definitions}
+
+
+def _endpoints() -> dict[str, Any]:
+    """One branch a kind: the common keys and those of the kind."""
+    definitions: dict[str, Any] = {}
+    branches: list[dict[str, Any]] = []
+    for kind in adapter_kinds():
+        common = EndpointModel.model_json_schema()
+        special = adapter_module(kind).Settings.model_json_schema()
+        definitions.update(common.pop("$defs", {}))
+        definitions.update(special.pop("$defs", {}))
+        properties = {**common["properties"], **special["properties"], "kind": {"const": kind}}
+        branches.append(
+            {
+                "title": kind,
+                "type": "object",
+                "additionalProperties": False,
+                "properties": properties,
+                "required": sorted({*common["required"], *special.get("required", [])}),
+            }
+        )
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["endpoints"],
+        "properties": {
+            "sources": {"type": "array", "items": {"const": "file"}},
+            "endpoints": {"type": "object", "additionalProperties": {"oneOf": branches}},
+        },
+        "$defs": definitions,
+    }
