@@ -168,7 +168,7 @@ class _MessagesAdapter:
         Raises:
             EndpointFault: The server could not be reached, refused the key, or is overloaded.
         """
-        revision = Revision(None)
+        revision = Revision(self._harness.version)
         if self._harness.revision_git is not None:
             folder = self._root / self._harness.revision_git
             revision = await git_revision(folder, self._variables)

@@ -76,7 +76,7 @@ class _ScriptedAdapter:
 
     async def resolve(self) -> ServedIdentity:
         """The model that the script serves now."""
-        revision = None
+        revision = self.endpoint.harness.version
         if self.endpoint.harness.revision_git is not None:
             revision, _ = await git_revision(self.root / self.endpoint.harness.revision_git)
         return ServedIdentity(

@@ -28,6 +28,7 @@ def demo(directory: Path) -> int:
 
     Returns:
         0: the regression was caught; 1: it was not, which is a fault of this program.
+
     Raises:
         UsageError: The folder holds something that is not the demo.
     """
@@ -63,6 +64,7 @@ async def _night(services: Services, slot_at: datetime) -> NightResult:
     from watchkeeper.pipeline.nightly import nightly
     from watchkeeper.pipeline.steps.bundle import plain_steps
     from watchkeeper.pipeline.steps.work import Workshop
+
     return await nightly(slot_at, plain_steps(Workshop(services)), trigger="demo")
 
 
@@ -100,9 +102,7 @@ def _print_line(services: Services, result: NightResult) -> None:
         if verdict is None:
             print(f"{result.slot_at:%Y-%m-%d %H:%M}  no verdict: {pair.error}")
             continue
-        rows = services.history().rows(
-            "run_summary", {"run_id": verdict.run_id}, [verdict.run_id]
-        )
+        rows = services.history().rows("run_summary", {"run_id": verdict.run_id}, [verdict.run_id])
         rounds, model = rows[0]["mean_rounds"], rows[0]["served_model"]
         counts = verdict.counts
         print(

@@ -128,9 +128,7 @@ def plan(
 def run(
     context: typer.Context,
     suite: Annotated[str, typer.Argument(help="Name of the suite.")] = "",
-    endpoint: Annotated[
-        str, typer.Option("--endpoint", "-e", help="Name of the endpoint.")
-    ] = "",
+    endpoint: Annotated[str, typer.Option("--endpoint", "-e", help="Name of the endpoint.")] = "",
     trials: Annotated[
         int | None, typer.Option("-k", "--trials", min=1, help="Trials of every case.")
     ] = None,
@@ -213,7 +211,7 @@ def sql(
     ] = None,
     output: Annotated[str, typer.Option("--format", help="table, csv or json.")] = "table",
 ) -> None:
-    """Ask all history: views runs, trials, rounds, tool_calls, grades, costs, verdicts, incidents."""
+    """Ask history: runs, trials, rounds, tool_calls, grades, costs, verdicts, incidents."""
     from watchkeeper.cli.asking import sql as command
 
     command(

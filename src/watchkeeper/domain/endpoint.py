@@ -14,12 +14,14 @@ class Harness:
     """What surrounds the model: its system prompt, its tools, and where its revision is told.
 
     ``system`` is the text of the prompt, ``tools`` names a list in a Python module
-    (``package.module:NAME``), ``revision_git`` a folder in a git work tree.
+    (``package.module:NAME``), ``revision_git`` a folder in a git work tree, ``version`` what
+    the configuration itself says of the deployed harness.
     """
 
     system: str | None = None
     tools: str | None = None
     revision_git: str | None = None
+    version: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

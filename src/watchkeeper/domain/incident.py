@@ -11,7 +11,7 @@ from watchkeeper.domain.identity import content_hash
 from watchkeeper.domain.ports import Receipt
 from watchkeeper.domain.verdict import RootKind
 
-EventKind = Literal["opened", "seen", "quiet", "resolved", "sent"]
+EventKind = Literal["opened", "seen", "quiet", "acknowledged", "resolved", "sent"]
 Resolution = Literal["recovered", "accepted", "invalid"]
 IncidentState = Literal["open", "resolved"]
 
@@ -71,6 +71,7 @@ class Incident:
     sent_keys: frozenset[str] = frozenset()
     resolution: Resolution | None = None
     resolved_at: datetime | None = None
+    acknowledged_by: str | None = None
 
 
 def incident_id(root: IncidentRoot, run_id: str) -> str:
@@ -81,7 +82,7 @@ def incident_id(root: IncidentRoot, run_id: str) -> str:
 def fold(events: Iterable[IncidentEvent]) -> dict[str, Incident]:
     """The incidents that a history of events leaves, by id; events may come in any order."""
     incidents: dict[str, Incident] = {}
-    order = {"opened": 0, "seen": 1, "quiet": 1, "sent": 2, "resolved": 3}
+    order = {"opened": 0, "seen": 1, "quiet": 1, "acknowledged": 2, "sent": 2, "resolved": 3}
     for event in sorted(events, key=lambda one: (one.at, order[one.kind], one.key)):
         if event.kind == "opened" and event.root is not None:
             incidents.setdefault(
@@ -112,6 +113,8 @@ def _apply(incident: Incident, event: IncidentEvent) -> Incident:
         )
     if event.kind == "quiet":
         return replace(incident, quiet_count=incident.quiet_count + 1)
+    if event.kind == "acknowledged":
+        return replace(incident, acknowledged_by=event.by)
     if event.kind == "resolved":
         return replace(
             incident, state="resolved", resolution=event.resolution, resolved_at=event.at

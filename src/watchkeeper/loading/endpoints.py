@@ -122,6 +122,7 @@ def _endpoint(
             system=system,
             tools=model.harness.tools,
             revision_git=model.harness.revision.git,
+            version=model.harness.revision.version,
         ),
         allow_side_effects=model.allow_side_effects,
         concurrency=model.concurrency,
@@ -154,6 +155,13 @@ def _check_endpoint(
                 (*path, "work_pool"),
                 f"endpoint '{name}': work pools other than 'default' are not supported by this "
                 "version",
+            )
+        )
+    revision = model.harness.revision
+    if revision.git is not None and revision.version is not None:
+        faults.append(
+            document.fault(
+                (*path, "harness", "revision"), "revision: expected either git or version"
             )
         )
     if len(set(model.suites)) != len(model.suites):

@@ -198,6 +198,7 @@ class RevisionModel(Model):
     """How the harness's revision is told."""
 
     git: Text | None = Field(None, description="a folder in a git work tree")
+    version: Text | None = Field(None, description="the deployed harness's version, as text")
 
 
 class HarnessModel(Model):

@@ -57,6 +57,18 @@ def for_incident(verdict: Verdict, root: IncidentRoot) -> tuple[list[Item], list
     return own, [item for item in items if item not in own]
 
 
+def in_few_words(items: Sequence[Item]) -> list[str]:
+    """Each item in a few words; single cases with the same loss are one line."""
+    lines: list[str] = []
+    for item in items:
+        alike = [one for one in items if one.kind == item.kind and _is_case(one)]
+        if len(alike) < 2 or item not in alike:
+            lines.append(item.short)
+        elif item == alike[0]:
+            lines.append(phrases.single_cases([one.finding for one in alike if one.finding]))
+    return lines
+
+
 def title_of(items: list[Item]) -> str:
     """The first item, with what it cost in rounds or the like where that adds something."""
     if not items:
@@ -192,6 +204,10 @@ def rose(shift: ToolShift, by: float = 0.05) -> bool:
         shift.calls_after - shift.calls_before >= by
         or shift.fruitless_after - shift.fruitless_before >= by
     )
+
+
+def _is_case(item: Item) -> bool:
+    return item.finding is not None and item.finding.level == "case" and item.kind != "tool"
 
 
 def _belongs(item: Item, root: IncidentRoot, members: set[str]) -> bool:

@@ -58,7 +58,7 @@ def page_message(
     worse = [*in_full(own), *evidence(verdict)]
     sections = [
         section("What got worse", worse),
-        section("Also in this run", counted([item.short for item in others])),
+        section("Also in this run", counted(headline.in_few_words(others))),
         section("Since", _since(incident)),
         section("What changed", phrases.changes(verdict, unchanged)),
         *_critical_evidence(verdict, own),

@@ -18,6 +18,7 @@ from watchkeeper.domain.verdict import (
 from watchkeeper.notifiers import wording
 
 METRIC_ORDER: tuple[Metric, ...] = ("pass_rate", "rounds", "cost_usd")
+MOST_SINGLE_CASES = 3
 LEVEL_ORDER: tuple[Level, ...] = ("tool", "category", "suite", "case")
 REASONS: dict[str, str] = {
     "suspect": "suspected, not yet confirmed",
@@ -88,11 +89,26 @@ def finding_long(finding: Finding) -> str:
 
 
 def _by_means(measured: Measured) -> str:
-    """The ratio of the means, where it reads differently from the typical case's."""
-    shown = wording.ratio(measured.total_ratio)
-    if not wording.is_known(measured.total_ratio) or shown == wording.ratio(measured.estimate):
+    """The ratio of the means, where it is far from the typical case's: few cases carry it."""
+    ratio = measured.total_ratio
+    if ratio is None or not wording.is_known(ratio) or not measured.estimate:
         return ""
-    return f" ({shown} by the means)"
+    return (
+        f" ({wording.ratio(ratio)} by the means)"
+        if abs(ratio / measured.estimate - 1) > 0.1
+        else ""
+    )
+
+
+def single_cases(findings: Sequence[Finding]) -> str:
+    """Several cases with a loss in the same metric, in one line."""
+    named = [
+        f"{one.group} {wording.effect(one.metric, one.measured) if one.measured else ''}".rstrip()
+        for one in findings
+    ]
+    name = wording.METRIC_NAMES[findings[0].metric]
+    cases = wording.count(len(findings), "single case")
+    return f"{name} worse in {cases}: {wording.listed(named, MOST_SINGLE_CASES)}"
 
 
 def finding_tested(finding: Finding) -> str:

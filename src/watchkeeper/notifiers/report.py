@@ -39,19 +39,12 @@ def verdict_text(
     findings = verdict.findings
     suspects = [one for one in findings if _is_suspect(one)]
     better = [one for one in findings if one.state == "improved"]
-    worse = [
-        item.full
-        if item.finding is None or item.kind == "tool"
-        else phrases.finding_tested(item.finding)
-        for item in headline.got_worse(verdict)
-        if item.kind not in {"critical", "gate"}  # these have blocks of their own
-    ]
     parts = [
         _block("changed", phrases.changes(verdict, unchanged), width),
         _gate_block(verdict),
         _block("coverage", [_coverage(verdict)], width),
         _block("critical", _critical(verdict), width),
-        _block("worse, confirmed", worse, width),
+        _block("worse, confirmed", _worse(verdict), width),
         _block("behaviour", _behaviour(verdict), width),
         _block("suspected, nothing fails on it", _found(suspects), width),
         _block("better; re-read before you trust it", _found(better), width),
@@ -185,6 +178,22 @@ def _critical(verdict: Verdict) -> list[str]:
         for one in verdict.critical
     ]
     return _limited(lines)
+
+
+def _worse(verdict: Verdict) -> list[str]:
+    """Every confirmed loss with its test; gates and critical failures have blocks of their own."""
+    items = headline.got_worse(verdict)
+    tools = [item.full for item in items if item.kind == "tool"]
+    findings = phrases.ordered(verdict.regressions)
+    groups = [phrases.finding_tested(one) for one in findings if one.level != "case"]
+    for metric in phrases.METRIC_ORDER:
+        cases = [one for one in findings if one.level == "case" and one.metric == metric]
+        if len(cases) == 1:
+            groups.append(phrases.finding_tested(cases[0]))
+        elif cases:
+            groups.append(phrases.single_cases(cases))
+    is_answers = any(one.metric == "pass_rate" for one in findings)
+    return [*groups, *tools] if is_answers else [*tools, *groups]
 
 
 def _behaviour(verdict: Verdict) -> list[str]:

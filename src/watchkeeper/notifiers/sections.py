@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from watchkeeper.domain.incident import Incident
 from watchkeeper.domain.ports import Section
 from watchkeeper.domain.verdict import Verdict
-from watchkeeper.notifiers import phrases, text, wording
+from watchkeeper.notifiers import headline, phrases, text, wording
 from watchkeeper.notifiers.headline import Item
 
 LINE_LIMIT = 400
@@ -49,7 +49,7 @@ def in_full(items: Sequence[Item]) -> list[str]:
         first, *others = [item for item in items if item.kind == kind]
         lines.append(first.full)
         if others:
-            lines.append(f"also {wording.listed([one.short for one in others], MOST_ALSO)}")
+            lines.append(f"also {wording.listed(headline.in_few_words(others), MOST_ALSO)}")
     return lines
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from watchkeeper.domain.run import RunRequest
 from watchkeeper.domain.trial import PlannedTrial
+from watchkeeper.errors import BrokenEvaluation, UsageError
 from watchkeeper.pipeline.steps.bundle import Steps
 
 
@@ -27,11 +28,18 @@ async def evaluate(request: RunRequest, steps: Steps) -> str:
     is_committed = False
     try:
         plan = await steps.plan_run(request)
+    except BaseException:
+        await workshop.close(run_id, is_committed=False)
+        raise
+    try:
         size = workshop.services.project.shard_trials
         shards = [plan.trials[start : start + size] for start in range(0, len(plan.trials), size)]
         await _all_shards(run_id, shards, steps)
         await steps.commit_run(run_id)
         is_committed = True
+    except UsageError as error:
+        # After the first call a fault is a broken evaluation, whatever it is.
+        raise BrokenEvaluation(str(error)) from error
     finally:
         await workshop.close(run_id, is_committed=is_committed)
     return run_id

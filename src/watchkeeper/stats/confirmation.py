@@ -28,7 +28,15 @@ SMALLEST_SUITE_RERUN = 60
 SMALLEST_CASE_RISE_ROUNDS = 1.0
 _ORDER = {"case": 0, "tool": 1, "category": 1, "suite": 2}
 
-Outcome = Literal["confirmed", "not_confirmed", "budget", "unresolved", "served_changed"]
+Outcome = Literal[
+    "confirmed",
+    "not_confirmed",
+    "suspect",
+    "budget",
+    "unresolved",
+    "served_changed",
+    "totals_disagree",
+]
 
 
 @dataclass(slots=True)
@@ -143,17 +151,21 @@ class Confirmation:
         """What became of every suspect: Holm over all that were examined, and their floors."""
         if self.is_abandoned:
             return [(one, "served_changed") for one in self.suspects]
-        examined = [one for one in self.suspects if not one.is_over_budget]
+        examined = [one for one in self.suspects if one.batches > 0]
         p_values = [one.p if one.reaches_floor else 1.0 for one in examined]
         rejected = (
             holm(p_values, self._constants.night_alpha).reject if examined else np.array([], bool)
         )
         outcomes: list[tuple[Suspect, Outcome]] = [
-            (one, "budget") for one in self.suspects if one.is_over_budget
+            (one, "budget" if one.is_over_budget else "suspect")
+            for one in self.suspects
+            if one.batches == 0
         ]
         for suspect, is_rejected in zip(examined, rejected, strict=True):
             if not is_rejected:
                 outcomes.append((suspect, "not_confirmed"))
+            elif _totals_disagree(suspect):
+                outcomes.append((suspect, "totals_disagree"))
             elif self._depends_on_unresolved(suspect):
                 outcomes.append((suspect, "unresolved"))
             else:
@@ -221,6 +233,14 @@ class Confirmation:
             return False
         _, p, reaches = self._confirm(suspect, 1.0)
         return not reaches or p > self._constants.night_alpha
+
+
+def _totals_disagree(suspect: Suspect) -> bool:
+    """Whether the invoice fell while the typical case rose: then neither speaks for the other."""
+    if suspect.compared is None or suspect.hypothesis.metric == "pass_rate":
+        return False
+    ratio = suspect.compared.measured.total_ratio
+    return ratio is not None and ratio < 1.0
 
 
 def _case_rounds(

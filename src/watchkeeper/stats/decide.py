@@ -366,7 +366,7 @@ class Decision:
             return "not_comparable", "no_matched_case"
         if all(one.state == "not_comparable" for one in findings):
             return "not_comparable", findings[0].reason
-        if any(one.reason == "budget" for one in findings):
+        if any(one.reason in ("budget", "suspect") for one in findings):
             return "inconclusive", "suspect"
         if any(one.state == "improved" for one in findings):
             return "improved", "both_baselines"

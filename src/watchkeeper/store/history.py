@@ -76,6 +76,13 @@ class History:
         """The files with a table's rows, absolute and checked; fetched from a remote store."""
         return [path.resolve() for path in self._cache.paths(_references(self.commits, table))]
 
+    def folders(self) -> list[Path]:
+        """The only folders that the files of a connection lie in."""
+        local = self._records.objects.local_path("commits/x.json")
+        if local is None:
+            return [self.cache_folder.resolve()]
+        return [local.resolve().parent.parent]
+
     def _attach(
         self, connection: duckdb.DuckDBPyConnection, table: str, references: Sequence[FileRef]
     ) -> None:

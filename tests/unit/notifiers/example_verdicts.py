@@ -2,112 +2,31 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
-from tests.unit.notifiers.verdict_parts import counts, finding, gate, measured
+from tests.unit.notifiers.verdict_parts import (
+    RUN_ID,
+    SLOT,
+    counts,
+    finding,
+    gate,
+    measured,
+    quiet_findings,
+    verdict,
+)
 from watchkeeper.domain.incident import Incident, IncidentRoot
 from watchkeeper.domain.ports import Receipt
-from watchkeeper.domain.run import OutcomeCounts
-from watchkeeper.domain.suite import GateAction
 from watchkeeper.domain.verdict import (
     Change,
     CriticalFailure,
     Exemplar,
-    Finding,
-    GateResult,
-    GateState,
-    Level,
-    Measured,
-    Metric,
     RegressionRoot,
     RootKind,
     ToolShift,
     Verdict,
-    VerdictState,
 )
 
-SLOT = datetime(2026, 5, 22, 2, 30, tzinfo=UTC)
-RUN_ID = "20260522T023000Z-demo-agent-discovery-3f9c1a20"
 UNCHANGED = ("harness", "suite", "graders")
-
-
-def verdict(**given: object) -> Verdict:
-    """A quiet night of the demo agent; any field can be given."""
-    fields: dict[str, object] = {
-        "run_id": RUN_ID,
-        "endpoint": "demo-agent",
-        "suite": "discovery",
-        "purpose": "nightly",
-        "slot_at": SLOT,
-        "decided_at": SLOT + timedelta(minutes=41),
-        "state": "no_worse",
-        "reason": "",
-        "broken": None,
-        "counts": counts(36),
-        "gates": (gate("read_only", 1.0, counts(36), "passed_not_proven", 0.904, 1.0),),
-        "findings": quiet_findings(),
-        "screen_runs": tuple(
-            f"202605{day:02d}T023000Z-demo-agent-discovery" for day in range(15, 22)
-        ),
-        "confirm_runs": tuple(
-            f"202605{day:02d}T023000Z-demo-agent-discovery" for day in range(1, 15)
-        ),
-        "compared_case_count": 12,
-    }
-    return Verdict(**{**fields, **given})  # type: ignore[arg-type]
-
-
-def quiet_findings() -> tuple[Finding, ...]:
-    """Nothing moved, and the pass rate is as perfect as before."""
-    return (
-        finding(
-            "pass_rate",
-            "suite",
-            "suite",
-            "no_worse",
-            screened=measured(
-                0.0,
-                -0.018,
-                0.018,
-                baseline_mean=1.0,
-                candidate_mean=1.0,
-                smallest_detectable=0.043,
-                p_worse=0.5,
-                z=0.0,
-            ),
-        ),
-        finding(
-            "rounds",
-            "suite",
-            "suite",
-            "inconclusive",
-            "within_noise",
-            screened=measured(
-                1.02,
-                0.93,
-                1.12,
-                baseline_mean=4.2,
-                candidate_mean=4.3,
-                smallest_detectable=0.16,
-                p_worse=0.3,
-                z=0.5,
-            ),
-        ),
-        finding(
-            "cost_usd",
-            "suite",
-            "suite",
-            "no_worse",
-            screened=measured(
-                1.01,
-                0.95,
-                1.07,
-                baseline_mean=0.031,
-                candidate_mean=0.0313,
-                smallest_detectable=0.09,
-            ),
-        ),
-    )
 
 
 def find_files_night() -> Verdict:

@@ -1,23 +1,15 @@
-Xfrom __future__ import annotations
+"""What the tests of the Slack notifier share."""
 
-import asyncio
-import gc
-import logging
-import time
-from collections.abc import Iterator
-from dataclasses import replace
+from __future__ import annotations
 
 import pytest
 
 from tests.servers.loopback import LoopbackServer, Reply, Request
-from tests.servers.slack_replies import dropped, hang, rate_limited, refused, server_error
-from tests.servers.slack_server import TOKEN, SlackServer, slack_server
-from tests.unit.notifiers.example_verdicts import THREAD, find_files_night, incident
-from tests.unit.notifiers.hostile import HOSTILE
-from watchkeeper.domain.ports import Message, Receipt, Recipient, Section
-from watchkeeper.errors import NotifierFault, UsageError
-from watchkeeper.notifiers.blocks import blocks_of
-from watchkeeper.notifiers.message import page_message, update_message
+from tests.servers.slack_server import TOKEN, SlackServer
+from tests.unit.notifiers.example_verdicts import find_files_night, incident
+from watchkeeper.domain.ports import Message, Recipient
+from watchkeeper.errors import NotifierFault
+from watchkeeper.notifiers.message import page_message
 from watchkeeper.notifiers.slack import SlackNotifier
 
 OWNER = Recipient("tools-team", slack_channel="C0123", mention="<@U77>")
@@ -25,16 +17,7 @@ PAGE = page_message(find_files_night(), incident())
 POST = "chat.postMessage"
 
 
-@pytest.fixture
-def slack(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlackServer]:
-    """A Slack on loopback that no proxy of this machine stands before."""
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
-        monkeypatch.delenv(name, raising=False)
-    with slack_server() as server:
-        yield server
-
-
-class _Portal(LoopbackServer):
+class Portal(LoopbackServer):
     """Something else than Slack, which answers everything alike."""
 
     def __init__(self, reply: Reply) -> None:
@@ -42,10 +25,12 @@ class _Portal(LoopbackServer):
         self._reply = reply
 
     def answer(self, request: Request) -> Reply:
+        """The same reply to everything."""
         return self._reply
 
 
-def _notifier(slack: SlackServer, token: str = TOKEN, **given: float) -> SlackNotifier:
+def notifier_for(slack: SlackServer, token: str = TOKEN, **given: float) -> SlackNotifier:
+    """A notifier that is quick to give up."""
     return SlackNotifier(
         token,
         base_url=slack.base_url,
@@ -55,9 +40,8 @@ def _notifier(slack: SlackServer, token: str = TOKEN, **given: float) -> SlackNo
     )
 
 
-async def _fault(notifier: SlackNotifier, message: Message = PAGE) -> NotifierFault:
+async def fault_of(notifier: SlackNotifier, message: Message = PAGE) -> NotifierFault:
+    """What sending raises."""
     with pytest.raises(NotifierFault) as caught:
         await notifier.send(message, OWNER)
     return caught.value
-
-

@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 
 from tests.unit.notifiers.example_verdicts import (
-    RUN_ID,
-    SLOT,
     THREAD,
     UNCHANGED,
     amounts_gate_run,
@@ -18,10 +16,9 @@ from tests.unit.notifiers.example_verdicts import (
     half_outage_night,
     incident,
     tone_night,
-    verdict,
 )
-from tests.unit.notifiers.verdict_parts import finding, measured
 from tests.unit.notifiers.snapshot import assert_text
+from tests.unit.notifiers.verdict_parts import RUN_ID, SLOT, finding, measured, verdict
 from watchkeeper.domain.incident import Incident
 from watchkeeper.domain.ports import Message, Recipient
 from watchkeeper.domain.verdict import Change, RegressionRoot, ToolShift, Verdict
@@ -33,6 +30,7 @@ from watchkeeper.notifiers.message import (
     recovery_message,
     update_message,
 )
+from watchkeeper.notifiers.report import verdict_text
 
 OWNER = Recipient("tools-team")
 
@@ -268,3 +266,21 @@ def test_gate_of_article_a4_on_a_page() -> None:
     )
     assert "95 % interval 64–95" in page.sections[0].lines[0]
     assert "--case transfer-dots --case transfer-thousands --case transfer-comma" in page.actions[1]
+
+
+def test_many_single_cases_are_one_line() -> None:
+    """Twelve cases that each take more rounds are one fact, on the page and in the report."""
+    rise = measured(2.5, 2.1, 3.1, case_count=1)
+    cases = tuple(
+        finding("rounds", "case", f"case-{index:02d}", "regressed", confirmed=rise)
+        for index in range(12)
+    )
+    night = find_files_night()
+    night = replace(night, findings=(*night.findings, *cases), roots=())
+    said = (
+        "rounds worse in 12 single cases: case-00 2.5× (2.1–3.1), case-01 2.5× (2.1–3.1),"
+        " case-02 2.5× (2.1–3.1) and 9 more"
+    )
+    page = page_message(night, incident())
+    assert page.sections[0].lines[2].endswith(f"in whole suite, {said}")
+    assert said in " ".join(verdict_text(night).split())

@@ -7,18 +7,16 @@ from pathlib import Path
 import pytest
 
 from tests.unit.notifiers.example_verdicts import (
-    RUN_ID,
     amounts_gate_run,
     every_verdict,
     find_files_night,
     first_night,
     half_outage_night,
     tone_night,
-    verdict,
 )
-from tests.unit.notifiers.verdict_parts import counts, finding, gate, measured
 from tests.unit.notifiers.hostile import HOSTILE
 from tests.unit.notifiers.snapshot import assert_json, assert_text
+from tests.unit.notifiers.verdict_parts import RUN_ID, counts, finding, gate, measured, verdict
 from watchkeeper.domain.verdict import Finding, GateResult, Verdict
 from watchkeeper.notifiers import headline
 from watchkeeper.notifiers.report import gate_lines, verdict_json, verdict_text

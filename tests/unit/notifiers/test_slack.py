@@ -2,32 +2,25 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import logging
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
-from tests.servers.loopback import LoopbackServer, Reply, Request
-from tests.servers.slack_replies import dropped, hang, rate_limited, refused, server_error
-from tests.servers.slack_server import TOKEN, SlackServer, slack_server
+from tests.servers.slack_replies import hang
+from tests.servers.slack_server import TOKEN, SlackServer
 from tests.unit.notifiers.example_verdicts import THREAD, find_files_night, incident
 from tests.unit.notifiers.hostile import HOSTILE
-from watchkeeper.domain.ports import Message, Receipt, Recipient, Section
-from watchkeeper.errors import NotifierFault, UsageError
+from tests.unit.notifiers.slack_parts import OWNER, PAGE, POST, notifier_for
+from watchkeeper.domain.ports import Message, Receipt, Section
+from watchkeeper.errors import NotifierFault
 from watchkeeper.notifiers.blocks import blocks_of
-from watchkeeper.notifiers.message import page_message, update_message
-from watchkeeper.notifiers.slack import SlackNotifier
-
-OWNER = Recipient("tools-team", slack_channel="C0123", mention="<@U77>")
-PAGE = page_message(find_files_night(), incident())
-POST = "chat.postMessage"
+from watchkeeper.notifiers.message import update_message
 
 
 async def test_a_page_is_posted_and_its_receipt_says_where(slack: SlackServer) -> None:
     """The blocks, the fallback text, the key and the switches arrive as they were meant."""
-    receipt = await _notifier(slack).send(PAGE, OWNER)
+    receipt = await notifier_for(slack).send(PAGE, OWNER)
     (message,) = slack.messages["C0123"]
     assert receipt == Receipt("C0123", message["ts"])
     assert message["blocks"] == blocks_of(PAGE, OWNER)
@@ -46,7 +39,7 @@ async def test_a_page_is_posted_and_its_receipt_says_where(slack: SlackServer) -
 
 async def test_the_same_message_always_carries_the_same_id(slack: SlackServer) -> None:
     """A retry can be told from a second message by whoever looks at the metadata."""
-    notifier = _notifier(slack)
+    notifier = notifier_for(slack)
     await notifier.send(PAGE, OWNER)
     await notifier.send(PAGE, OWNER)
     await notifier.send(replace(PAGE, key="another"), OWNER)
@@ -56,7 +49,7 @@ async def test_the_same_message_always_carries_the_same_id(slack: SlackServer) -
 
 async def test_notes_join_the_thread_of_the_page(slack: SlackServer) -> None:
     """One incident, one thread."""
-    notifier = _notifier(slack)
+    notifier = notifier_for(slack)
     opened = await notifier.send(PAGE, OWNER)
     note = update_message(find_files_night(), incident(night_count=2, thread=opened))
     await notifier.send(note, replace(OWNER, slack_channel="C9999"))
@@ -68,13 +61,13 @@ async def test_a_receipt_that_is_not_slacks_starts_a_new_message(
     slack: SlackServer, thread: Receipt | None
 ) -> None:
     """An incident that was first shown on a console can go on in Slack."""
-    await _notifier(slack).send(replace(PAGE, thread=thread), OWNER)
+    await notifier_for(slack).send(replace(PAGE, thread=thread), OWNER)
     assert "thread_ts" not in slack.calls_of(POST)[0].body
 
 
 async def test_a_lost_thread_loses_no_message(slack: SlackServer) -> None:
     """Where the page was deleted, the note is posted on its own."""
-    receipt = await _notifier(slack).send(replace(PAGE, thread=THREAD), OWNER)
+    receipt = await notifier_for(slack).send(replace(PAGE, thread=THREAD), OWNER)
     assert receipt.message_id == slack.messages["C0123"][0]["ts"]
     assert [call.ok for call in slack.calls_of(POST)] == [False, True]
 
@@ -83,7 +76,7 @@ async def test_a_lost_thread_loses_no_message(slack: SlackServer) -> None:
 async def test_hostile_text_arrives_as_text(slack: SlackServer, text: str) -> None:
     """Slack takes the message, and the only mention in it is the owner's."""
     message = Message("k", "page", text, text, (Section(text, (text, text)),), (text,))
-    await _notifier(slack).send(message, OWNER)
+    await notifier_for(slack).send(message, OWNER)
     (sent,) = slack.messages["C0123"]
     assert "<!channel>" not in sent["text"]
     assert sent["text"].count("<") == 1
@@ -92,7 +85,7 @@ async def test_hostile_text_arrives_as_text(slack: SlackServer, text: str) -> No
 
 async def test_messages_at_once_do_not_mix(slack: SlackServer) -> None:
     """Two owners are told in parallel, each with a thread of its own."""
-    notifier = _notifier(slack)
+    notifier = notifier_for(slack)
     pages = [replace(PAGE, key=f"key-{index}") for index in range(10)]
     receipts = await asyncio.gather(*(notifier.send(page, OWNER) for page in pages))
     assert len({receipt.message_id for receipt in receipts}) == 10
@@ -107,7 +100,7 @@ def test_a_slack_that_never_answers_does_not_hold_up_the_end(slack: SlackServer)
 
     async def give_up() -> None:
         with pytest.raises(NotifierFault):
-            await _notifier(slack, deadline_s=0.1).send(PAGE, OWNER)
+            await notifier_for(slack, deadline_s=0.1).send(PAGE, OWNER)
 
     asyncio.run(give_up())
     assert time.monotonic() - started < 1

@@ -46,17 +46,7 @@ def open_decision(
     if run_id not in commits:
         raise BrokenEvaluation(f"run {run_id} is not in the store; its trials were never committed")
     manifest = manifest_from_json(commits[run_id].manifest)
-    verdicts = {verdict["run_id"]: verdict for verdict in services.records.verdicts()}
-    nights = [
-        PastNight(
-            manifest_from_json(commit.manifest),
-            verdict_from_json(verdicts[commit.run_id]) if commit.run_id in verdicts else None,
-        )
-        for commit in history.commits
-        if commit.manifest.get("endpoint") == manifest.endpoint
-        and commit.manifest.get("suite") == manifest.suite
-        and commit.manifest.get("purpose") != "confirm"
-    ]
+    nights = past_nights(services, manifest.endpoint, manifest.suite, history)
     constants = services.project.constants
     incidents = open_and_past_incidents(services)
     if baseline_runs is None:
@@ -81,6 +71,28 @@ def open_decision(
             constants=constants,
         )
     )
+
+
+def past_nights(
+    services: Services, endpoint: str, suite: str, history: History | None = None
+) -> list[PastNight]:
+    """Every committed run of an endpoint and suite with its verdict, oldest first.
+
+    Reruns that confirmed something are left out.
+    """
+    commits = history.commits if history is not None else services.records.commits()
+    verdicts = {verdict["run_id"]: verdict for verdict in services.records.verdicts()}
+    nights = [
+        PastNight(
+            manifest_from_json(commit.manifest),
+            verdict_from_json(verdicts[commit.run_id]) if commit.run_id in verdicts else None,
+        )
+        for commit in commits
+        if commit.manifest.get("endpoint") == endpoint
+        and commit.manifest.get("suite") == suite
+        and commit.manifest.get("purpose") != "confirm"
+    ]
+    return sorted(nights, key=lambda night: night.manifest.planned_at)
 
 
 def run_facts(services: Services, run_id: str) -> list[TrialFact]:
