@@ -26,8 +26,8 @@ def package_folders(root: Path) -> dict[str, Path]:
     return {name: root / folder for name, folder in mapped.items()}
 
 
-def build_layout(root: Path, target: Path) -> Path:
-    """The package's folder inside ``target``, made anew; everything in it is a link."""
+def build_layout(root: Path, target: Path) -> None:
+    """Makes the package's folder inside ``target`` anew; everything in it is a link."""
     folders = package_folders(root)
     package = target / PACKAGE
     if package.exists():
@@ -38,8 +38,7 @@ def build_layout(root: Path, target: Path) -> Path:
             (package / entry.name).symlink_to(entry)
     for name, folder in folders.items():
         (package / name.removeprefix(f"{PACKAGE}.")).symlink_to(folder)
-    return package
 
 
 if __name__ == "__main__":
-    print(build_layout(ROOT, Path(sys.argv[1]).resolve()))  # noqa: T201 - it is a program
+    build_layout(ROOT, Path(sys.argv[1]).resolve())

@@ -25,5 +25,4 @@ where
     grade_records.run_id = $run_id
     and grade_records.outcome != 'passed'
     and grade_records.grading = 'original'
-order by grade_records.case_id, grade_records.trial_id, grade_records.assertion
-;
+order by grade_records.case_id, grade_records.trial_id, grade_records.assertion;

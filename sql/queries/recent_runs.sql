@@ -23,5 +23,4 @@ where
     and runs.purpose != 'confirm'
     and runs.graded = runs.planned_count
 order by runs.planned_at desc
-limit $run_count
-;
+limit $run_count;

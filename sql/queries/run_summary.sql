@@ -14,5 +14,4 @@ select
     served_model,
     cost_usd
 from runs
-where run_id = $run_id
-;
+where run_id = $run_id;

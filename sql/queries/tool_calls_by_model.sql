@@ -21,5 +21,4 @@ from per_trial
 inner join trials on per_trial.trial_id = trials.trial_id
 where trials.purpose = 'nightly'
 group by trials.endpoint, trials.suite, trials.served_model, per_trial.tool
-order by trials.endpoint, trials.suite, per_trial.tool, trials.served_model
-;
+order by trials.endpoint, trials.suite, per_trial.tool, trials.served_model;

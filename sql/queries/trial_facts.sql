@@ -40,5 +40,4 @@ select
 from counting
 left join planned_cases
     on counting.run_id = planned_cases.run_id and counting.case_id = planned_cases.case_id
-order by counting.run_id, counting.case_id, counting.trial_index
-;
+order by counting.run_id, counting.case_id, counting.trial_index;

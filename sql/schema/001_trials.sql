@@ -10,7 +10,7 @@ create table trial_attempts (
     category varchar not null,
     cluster_id varchar not null,
     dimension varchar,
-    tags map(varchar, varchar),
+    tags map(varchar, varchar), -- noqa: LT01
     weight double,
     execution_hash varchar not null,
     status varchar not null,

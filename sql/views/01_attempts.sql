@@ -59,5 +59,4 @@ from trial_attempts
 left join graded
     on
         trial_attempts.trial_id = graded.trial_id
-        and trial_attempts.attempt = graded.attempt
-;
+        and trial_attempts.attempt = graded.attempt;

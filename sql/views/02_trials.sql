@@ -8,5 +8,4 @@ select
 from attempts
 inner join run_records on attempts.run_id = run_records.run_id
 qualify
-    row_number() over (partition by attempts.trial_id order by attempts.attempt desc) = 1
-;
+    row_number() over (partition by attempts.trial_id order by attempts.attempt desc) = 1;

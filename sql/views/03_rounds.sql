@@ -35,5 +35,4 @@ select
     one.thinking_tokens as thinking_tokens,
     len(one.tool_calls) as tool_call_count,
     one.tool_calls as tool_calls
-from counting
-;
+from counting;

@@ -31,5 +31,4 @@ select
     call.is_silent as is_silent,
     call.latency_ms as latency_ms,
     is_barren as is_in_barren_round
-from spread
-;
+from spread;

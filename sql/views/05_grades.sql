@@ -7,5 +7,4 @@ select
     run_records.purpose,
     run_records.slot_at
 from grade_records
-inner join run_records on grade_records.run_id = run_records.run_id
-;
+inner join run_records on grade_records.run_id = run_records.run_id;

@@ -21,5 +21,4 @@ select
     attempts.cost_usd,
     attempts.cost_usd is null as is_unpriced
 from attempts
-inner join run_records on attempts.run_id = run_records.run_id
-;
+inner join run_records on attempts.run_id = run_records.run_id;

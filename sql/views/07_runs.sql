@@ -38,5 +38,4 @@ select
     paid.cost_usd
 from run_records
 left join counted on run_records.run_id = counted.run_id
-left join paid on run_records.run_id = paid.run_id
-;
+left join paid on run_records.run_id = paid.run_id;

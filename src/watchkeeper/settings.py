@@ -25,3 +25,9 @@ def read_settings() -> Settings:
         store=os.environ.get("WATCHKEEPER_STORE") or None,
         variables=dict(os.environ),
     )
+
+
+def set_defaults(defaults: Mapping[str, str]) -> None:
+    """Sets variables that nobody has set, for libraries that read the environment themselves."""
+    for name, value in defaults.items():
+        os.environ.setdefault(name, value)

@@ -96,7 +96,7 @@ def diff(context: Context, run_id: str | None, against: str | None, *, as_json: 
     if against is None:
         held = stored_verdict(services, commit.run_id)
         if held is not None:
-            print_verdict(services, held, as_json=as_json)
+            print_verdict(held, as_json=as_json)
             return held.exit_code
         decision = open_decision(services, commit.run_id)
     else:
@@ -105,7 +105,7 @@ def diff(context: Context, run_id: str | None, against: str | None, *, as_json: 
     verdict = decision.verdict(
         services.clock.now(), notes=["compared without fresh trials: nothing here is confirmed"]
     )
-    print_verdict(services, verdict, as_json=as_json)
+    print_verdict(verdict, as_json=as_json)
     return verdict.exit_code
 
 

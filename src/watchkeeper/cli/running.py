@@ -55,19 +55,18 @@ def run(
     say(f"run {request.run_id}")
     verdict = run_async(evaluate_and_compare(request, steps))
     refresh_catalog(workshop)
-    print_verdict(services, verdict, as_json=as_json)
+    print_verdict(verdict, as_json=as_json)
     return verdict.exit_code
 
 
-def print_verdict(services: Services, verdict: Verdict, *, as_json: bool) -> None:
+def print_verdict(verdict: Verdict, *, as_json: bool) -> None:
     """Shows a verdict as text or as its JSON object."""
     from watchkeeper.notifiers.report import verdict_json, verdict_text
-    from watchkeeper.pipeline.steps.telling import unchanged_parts
 
     if as_json:
         print(json.dumps(verdict_json(verdict), ensure_ascii=False))
     else:
-        print(verdict_text(verdict, unchanged=unchanged_parts(services, verdict)))
+        print(verdict_text(verdict, unchanged=verdict.unchanged))
 
 
 def nightly(context: Context, *, slot: str | None, as_json: bool) -> int:
@@ -76,11 +75,11 @@ def nightly(context: Context, *, slot: str | None, as_json: bool) -> int:
 
     services = context.services(out=sys.stderr)  # every fault of the files before Prefect starts
     result = run_nightly(services.project.root, slot)
-    print_night(services, result, as_json=as_json)
+    print_night(result, as_json=as_json)
     return result.exit_code
 
 
-def print_night(services: Services, result: NightResult, *, as_json: bool) -> None:
+def print_night(result: NightResult, *, as_json: bool) -> None:
     """Shows a night: every pair's verdict, and what could not be delivered."""
     from watchkeeper.notifiers.report import verdict_json
 
@@ -107,7 +106,7 @@ def print_night(services: Services, result: NightResult, *, as_json: bool) -> No
     for pair in result.pairs:
         print()
         if pair.verdict is not None:
-            print_verdict(services, pair.verdict, as_json=False)
+            print_verdict(pair.verdict, as_json=False)
         else:
             print(f"{pair.request.endpoint} × {pair.request.suite}: no verdict: {pair.error}")
     if not result.pairs:

@@ -60,7 +60,7 @@ def show(context: Context, incident_id: str) -> None:
     verdict = stored_verdict(services, incident.first_run)
     if verdict is not None:
         print()
-        print_verdict(services, verdict, as_json=False)
+        print_verdict(verdict, as_json=False)
 
 
 def say(context: Context, incident_id: str, word: Word, by: str, reason: str) -> None:

@@ -28,8 +28,9 @@ class Harness:
 class Endpoint:
     """One system under test as the configuration declares it.
 
-    ``settings`` is the adapter's own frozen model; ``config_hash`` covers everything that can
-    change the agent's behaviour, and of a secret only the name of its variable.
+    ``settings`` is the adapter's own frozen model; ``config_hash`` covers everything but the
+    requested model that can change the agent's behaviour, and of a secret only the name of its
+    variable.
     """
 
     name: str

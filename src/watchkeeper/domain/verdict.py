@@ -29,9 +29,10 @@ class Measured:
     """One comparison of two samples, in the metric's own unit.
 
     ``estimate``, ``low`` and ``high`` (95 %) are rate points for the pass rate (-0.10 is ten
-    points worse) and ratios for rounds and cost (3.9 is 3.9 times as much). ``p_worse`` and
-    ``p_better`` are one-sided. ``smallest_detectable`` is the change, in the same unit, that this
-    comparison sees with a probability of 80 %.
+    points worse) and ratios for rounds and cost (3.9 is 3.9 times as much). ``z`` is positive for
+    worse and taken before over-dispersion is allowed for; ``p_worse`` and ``p_better`` are
+    one-sided and taken after it. ``smallest_detectable`` is the change that this comparison sees
+    with a probability of 80 %: rate points, or a share (0.16 is 16 % more).
     """
 
     estimate: float
@@ -164,7 +165,8 @@ class Verdict:
     """What was concluded about one run.
 
     ``broken`` is why there is no verdict at all (``None``: there is one). ``barren_before`` and
-    ``barren_after`` are barren rounds per round. ``roots`` say who is told of what.
+    ``barren_after`` are barren rounds per round. ``unchanged`` names what was compared with the
+    baselines and is the same. ``roots`` say who is told of what.
     """
 
     run_id: str
@@ -181,6 +183,7 @@ class Verdict:
     findings: tuple[Finding, ...]
     critical: tuple[CriticalFailure, ...] = ()
     changes: tuple[Change, ...] = ()
+    unchanged: tuple[str, ...] = ()
     screen_runs: tuple[str, ...] = ()
     confirm_runs: tuple[str, ...] = ()
     fresh_runs: tuple[str, ...] = ()

@@ -116,7 +116,13 @@ def _endpoint(
         suites=tuple(model.suites),
         settings=settings,
         config_hash=content_hash(
-            [kind, dumped, system, model.harness.tools, model.allow_side_effects]
+            [
+                kind,
+                {key: item for key, item in dumped.items() if key != "model"},
+                system,
+                model.harness.tools,
+                model.allow_side_effects,
+            ]
         ),
         harness=Harness(
             system=system,

@@ -28,6 +28,42 @@ def what_changed(
         candidate: The manifest of the run.
         candidate_facts: Its trials.
     """
+    before, after = _parts(baseline, baseline_facts, candidate, candidate_facts)
+    changes = [
+        Change(what, before[what] or "unknown", after[what] or "unknown")
+        for what in before
+        if before[what] != after[what]
+    ]
+    if before["requested model"] != after["requested model"]:
+        # Asking for another model is one change, and what is served follows from it.
+        changes = [one for one in changes if one.what != "served model"]
+    return tuple(changes)
+
+
+def what_stayed(
+    baseline: Sequence[Manifest],
+    baseline_facts: Iterable[TrialFact],
+    candidate: Manifest,
+    candidate_facts: Iterable[TrialFact],
+) -> tuple[str, ...]:
+    """What was compared and is the same; what is unknown on either side is not said to be."""
+    before, after = _parts(baseline, baseline_facts, candidate, candidate_facts)
+    same = [what for what in before if before[what] and before[what] == after[what]]
+    shown = {
+        "harness revision": f"harness ({after['harness revision'][:12]})",
+        "price table": "prices",
+    }
+    hidden = {"requested model", "watchkeeper"}
+    return tuple(shown.get(what, what) for what in same if what not in hidden)
+
+
+def _parts(
+    baseline: Sequence[Manifest],
+    baseline_facts: Iterable[TrialFact],
+    candidate: Manifest,
+    candidate_facts: Iterable[TrialFact],
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Everything that is compared, before and after; an empty text is unknown."""
     newest = baseline[-1]
     newest_facts = [fact for fact in baseline_facts if fact.run_id == newest.run_id]
     before_served = served_models(newest_facts) or _resolved_model(newest)
@@ -54,10 +90,9 @@ def what_changed(
         ("price table", newest.price_table_version[:10], candidate.price_table_version[:10]),
         ("watchkeeper", newest.engine_version, candidate.engine_version),
     )
-    return tuple(
-        Change(what, before or "unknown", after or "unknown")
-        for what, before, after in pairs
-        if before != after
+    return (
+        {what: before for what, before, _ in pairs},
+        {what: after for what, _, after in pairs},
     )
 
 

@@ -6,16 +6,15 @@ Source: docs/statistics.md#the-night
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Literal
+from typing import Literal, TypeVar
 
 from watchkeeper.domain.decision import DecisionConstants
 from watchkeeper.domain.facts import FactTable, TrialFact, outcome_counts
 from watchkeeper.domain.run import Manifest, OutcomeCounts
 from watchkeeper.domain.verdict import (
-    Change,
     CriticalFailure,
     Finding,
     GateResult,
@@ -25,7 +24,7 @@ from watchkeeper.domain.verdict import (
     VerdictState,
 )
 from watchkeeper.stats import evidence
-from watchkeeper.stats.changes import unverified_identities, what_changed
+from watchkeeper.stats.changes import unverified_identities, what_changed, what_stayed
 from watchkeeper.stats.comparison import Compared, Comparison
 from watchkeeper.stats.confirmation import Confirmation, Outcome, Suspect
 from watchkeeper.stats.gates import GateRerun, judge_gate
@@ -36,6 +35,8 @@ from watchkeeper.stats.screen import Screened, screen
 from watchkeeper.stats.summaries import overdispersion
 
 PHI_NIGHTS = 28
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,8 @@ class Night:
 
     ``screening`` and ``confirming`` are empty where history is too short. ``past_z`` are the z
     values of earlier nights by ``metric/level``, oldest night first. ``allowed_fresh`` bounds the
-    fresh trials by money and time.
+    fresh trials by money and time. ``unsound`` counts rows of the run's records that a check
+    found faulty, by check.
     """
 
     manifest: Manifest
@@ -68,6 +70,7 @@ class Night:
     past_z: Mapping[str, Sequence[Sequence[float]]]
     constants: DecisionConstants
     allowed_fresh: int | None = None
+    unsound: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -93,6 +96,9 @@ class Decision:
         self._candidate = FactTable(night.facts)
         self.counts = outcome_counts(night.facts, manifest.planned_count)
         self.broken = broken_reason(self.counts, night.facts, night.constants)
+        if night.unsound:
+            told = ", ".join(f"{name} {count}" for name, count in sorted(night.unsound.items()))
+            self.broken = f"the records of the run are not sound, rows by check: {told}"
         self._phi = {
             key: overdispersion([list(values) for values in nights[-PHI_NIGHTS:]])
             for key, nights in night.past_z.items()
@@ -149,7 +155,8 @@ class Decision:
             gates=gates,
             findings=tuple(findings),
             critical=night.critical,
-            changes=self._changes(),
+            changes=self._changes(what_changed),
+            unchanged=self._changes(what_stayed),
             screen_runs=night.screening.run_ids,
             confirm_runs=night.confirming.run_ids,
             fresh_runs=tuple(fresh_runs),
@@ -375,13 +382,14 @@ class Decision:
             return "no_worse", "within_margin"
         return "inconclusive", "within_noise"
 
-    def _changes(self) -> tuple[Change, ...]:
+    def _changes(self, told: Callable[..., tuple[T, ...]]) -> tuple[T, ...]:
+        """What changed, or stayed, since the newest baseline run."""
         both = (*self.night.screening.manifests, *self.night.confirming.manifests)
         if not both:
             return ()
         ordered = sorted(both, key=lambda manifest: (manifest.planned_at, manifest.run_id))
         facts = (*self.night.screening.facts, *self.night.confirming.facts)
-        return what_changed(ordered, facts, self.night.manifest, self.night.facts)
+        return told(ordered, facts, self.night.manifest, self.night.facts)
 
     def _case_changes(self) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
         """Cases that were added, removed, or changed in what is asked or demanded."""

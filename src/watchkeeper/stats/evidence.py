@@ -98,6 +98,14 @@ def failing_exemplars(
 def _exemplar(
     metric: Metric, case: str, old: Sequence[TrialFact], new: Sequence[TrialFact]
 ) -> Exemplar:
+    shift = max(
+        tool_shifts(FactTable(old), FactTable(new), [case]),
+        key=lambda one: one.calls_after - one.calls_before,
+        default=None,
+    )
+    note = ""
+    if shift is not None and shift.calls_after - shift.calls_before >= 1:
+        note = f"{shift.tool} {shift.calls_before:.1f} → {shift.calls_after:.1f} calls per trial"
     if metric == "pass_rate":
         worst = next((fact for fact in new if fact.outcome == "failed"), new[0])
     else:
@@ -113,7 +121,7 @@ def _exemplar(
         barren_before=_median(fact.barren_round_count for fact in old),
         barren_after=_median(fact.barren_round_count for fact in new),
         trial_id=worst.trial_id,
-        note="",
+        note=note,
     )
 
 

@@ -34,7 +34,8 @@ def group_by_root(
 ) -> list[Root]:
     """The roots of a night's confirmed regressions, tools before categories, suite and cases.
 
-    A hypothesis whose effect vanishes without the cases of a root is a child of that root.
+    A hypothesis whose effect vanishes without the cases of a root is a child of that root. Where
+    several categories moved and the whole suite with them, the suite is the one root.
     """
     ordered = sorted(
         (one.hypothesis for one in confirmed),
@@ -47,10 +48,20 @@ def group_by_root(
             None,
         )
         if parent is None:
-            roots.append([hypothesis])
+            absorbed = _absorbed(hypothesis, roots)
+            roots = [root for root in roots if root not in absorbed]
+            roots.append([hypothesis, *(member for root in absorbed for member in root)])
         else:
             parent.append(hypothesis)
     return [Root(tuple(members)) for members in roots]
+
+
+def _absorbed(hypothesis: Hypothesis, roots: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
+    """The category roots that a moved suite stands for."""
+    if hypothesis.level != "suite":
+        return []
+    categories = [root for root in roots if root[0].level == "category"]
+    return categories if len(categories) > 1 else []
 
 
 def _metric_order(hypothesis: Hypothesis) -> int:

@@ -13,7 +13,7 @@ from watchkeeper.errors import RecordUnreadable
 from watchkeeper.store import tables
 from watchkeeper.store.cache import FileRef, ObjectCache
 from watchkeeper.store.records import Commit, RunRecords
-from watchkeeper.store.statements import query
+from watchkeeper.store.statements import query, statements
 
 MAX_CACHE_BYTES = 20 * 1024**3
 CACHE_WORKERS = 8
@@ -71,6 +71,18 @@ class History:
             return fetch(connection, query(name), parameters)
         finally:
             connection.close()
+
+    def unsound_rows(self, run_id: str) -> dict[str, int]:
+        """How many faulty rows each check of sql/checks finds in a run; empty means sound."""
+        connection = self.connect([run_id], with_transcripts=False)
+        try:
+            found = {
+                name: len(fetch(connection, statement, {"run_id": run_id}))
+                for name, statement in statements("checks").items()
+            }
+        finally:
+            connection.close()
+        return {name: count for name, count in found.items() if count}
 
     def paths_of(self, table: str) -> list[Path]:
         """The files with a table's rows, absolute and checked; fetched from a remote store."""

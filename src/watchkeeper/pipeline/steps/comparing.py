@@ -69,6 +69,7 @@ def open_decision(
             critical=_critical(history, run_id),
             past_z=past_z,
             constants=constants,
+            unsound=history.unsound_rows(run_id),
         )
     )
 

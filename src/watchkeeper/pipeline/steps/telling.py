@@ -49,7 +49,7 @@ def open_incidents(services: Services, verdict: Verdict) -> list[Incident]:
         incident = _incident(services, identity)
         touched.append(incident)
         if kind == "opened":
-            _queue(services, _page(services, verdict, incident), manifest)
+            _queue(services, _page(verdict, incident), manifest)
     keys = {root.dedup_key for root in roots}
     for incident in known:
         is_ours = incident.root.endpoint == verdict.endpoint and (
@@ -198,27 +198,10 @@ def _count_quiet_night(
     _queue(services, message, manifest, incident)
 
 
-def _page(services: Services, verdict: Verdict, incident: Incident) -> Message:
+def _page(verdict: Verdict, incident: Incident) -> Message:
     if incident.root.severity == "broken":
         return broken_message(verdict, owner=incident.root.owner, incident=incident)
-    return page_message(verdict, incident, unchanged=unchanged_parts(services, verdict))
-
-
-def unchanged_parts(services: Services, verdict: Verdict) -> tuple[str, ...]:
-    """What was compared and is the same as in the baselines, for people."""
-    commit = services.records.commit_of(verdict.run_id)
-    if commit is None or not verdict.screen_runs:
-        return ()
-    revision = commit.manifest["identity"]["harness_revision"]
-    candidates = (
-        ("harness revision", f"harness ({revision[:12]})" if revision else None),
-        ("endpoint settings", "endpoint settings"),
-        ("suite", "suite"),
-        ("graders", "graders"),
-        ("price table", "prices"),
-    )
-    different = {change.what for change in verdict.changes}
-    return tuple(shown for what, shown in candidates if shown is not None and what not in different)
+    return page_message(verdict, incident, unchanged=verdict.unchanged)
 
 
 def _queue(
