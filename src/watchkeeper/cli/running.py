@@ -38,7 +38,7 @@ def run(
         UsageError: The request cannot be run; nothing was called.
         BrokenEvaluation: No case was selected, or the run could not be finished.
     """
-    from watchkeeper.pipeline.nightly import evaluate_and_compare
+    from watchkeeper.pipeline.nightly import evaluate_and_compare, shared_spending
     from watchkeeper.pipeline.steps.bundle import plain_steps
     from watchkeeper.pipeline.steps.committing import refresh_catalog
     from watchkeeper.pipeline.steps.work import Workshop
@@ -50,7 +50,7 @@ def run(
         else _requested(services, suite, endpoint, trials, cases, purpose)
     )
     services.records.objects.probe()
-    workshop = Workshop(services)
+    workshop = Workshop(services, night=shared_spending(services, [request], is_night=False))
     steps = plain_steps(workshop)
     say(f"run {request.run_id}")
     verdict = run_async(evaluate_and_compare(request, steps))

@@ -71,7 +71,10 @@ class GateStamp:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """Everything a run stores about itself, so that any record can be explained later."""
+    """Everything a run stores about itself, so that any record can be explained later.
+
+    ``is_partial`` says that cases or numbers of trials were chosen, not the suite's own.
+    """
 
     run_id: str
     endpoint: str
@@ -98,6 +101,7 @@ class Manifest:
     engine_version: str
     planned_count: int
     finish_by: datetime | None = None
+    is_partial: bool = False
     schema_version: int = MANIFEST_SCHEMA_VERSION
 
     def gate(self, category: str) -> GateStamp | None:

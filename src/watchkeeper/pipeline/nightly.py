@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta
 
@@ -25,6 +25,7 @@ from watchkeeper.pipeline.evaluate import evaluate
 from watchkeeper.pipeline.steps import committing, comparing, telling
 from watchkeeper.pipeline.steps.bundle import Steps
 from watchkeeper.rollout.spending import Spending, SpendingLimits
+from watchkeeper.wiring import Services
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +47,20 @@ class NightResult:
 
     @property
     def exit_code(self) -> int:
-        """The exit code of the night: 2, 1, 3, 4 in this order of precedence, else 0."""
+        """The exit code of the night.
+
+        2 where nothing at all could be started, else 1 where anything regressed, 3 where a pair
+        has no verdict, 4 where nothing was comparable, else 0.
+        """
         codes = [_exit_code(pair) for pair in self.pairs]
-        for code in (EXIT_USAGE, EXIT_REGRESSED, EXIT_BROKEN):
-            if code in codes:
-                return code
         if not codes:
             return EXIT_BROKEN
+        if set(codes) == {EXIT_USAGE}:
+            return EXIT_USAGE
+        if EXIT_REGRESSED in codes:
+            return EXIT_REGRESSED
+        if EXIT_BROKEN in codes or EXIT_USAGE in codes:
+            return EXIT_BROKEN  # other pairs have made calls, so it was not found before them
         return EXIT_CHANGED if set(codes) == {EXIT_CHANGED} else EXIT_OK
 
 
@@ -83,7 +91,7 @@ async def nightly(
     services.records.objects.probe()
     await steps.deliver()
     requests = nightly_requests(services.project, slot_at, trigger)
-    steps.workshop.night = _night_spending(steps, requests)
+    steps.workshop.night = shared_spending(services, requests, is_night=True)
     pairs = await asyncio.gather(*(_pair(request, steps, evaluate_pair) for request in requests))
     for pair in pairs:
         if pair.verdict is not None:
@@ -132,13 +140,14 @@ def _exit_code(pair: PairResult) -> int:
     return EXIT_USAGE if isinstance(pair.error, UsageError) else EXIT_BROKEN
 
 
-def _night_spending(steps: Steps, requests: list[RunRequest]) -> Spending | None:
-    """What the night may still spend: its own budget and what the month has left."""
-    services = steps.workshop.services
+def shared_spending(
+    services: Services, requests: Sequence[RunRequest], *, is_night: bool
+) -> Spending | None:
+    """What some runs together may still spend: the night's budget and what the month has left."""
     project = services.project
     bounds: list[float] = []
     spent = comparing.slot_spending(services, [one.run_id for one in requests])
-    if project.night_budget_usd is not None:
+    if is_night and project.night_budget_usd is not None:
         bounds.append(project.night_budget_usd)
     if project.month_budget_usd is not None:
         left = project.month_budget_usd - comparing.month_spending(services)

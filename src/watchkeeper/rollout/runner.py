@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -48,6 +48,7 @@ class TrialRunner:
     finish_by: datetime | None = None
     _cases: dict[str, Case] = field(init=False)
     _stamps: dict[str, CaseStamp] = field(init=False)
+    _lines: dict[tuple[str, int], dict[str, object]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self._cases = {case.id: case for case in self.suite.cases}
@@ -81,16 +82,20 @@ class TrialRunner:
         )
         return tuple(trial for trial, _ in (*first, *second) if trial is not None)
 
+    def take_lines(self, keys: Collection[tuple[str, int]]) -> list[dict[str, object]]:
+        """The journal's lines of some attempts that this process made, each handed out once."""
+        return [self._lines.pop(key) for key in keys if key in self._lines]
+
     def record(self, trial: Trial, *, again: bool = False) -> None:
         """Writes an attempt to the journal, without secrets; ``again``: it is owed another."""
         row = trial_row(trial, self._stamps[trial.case_id], self.plan.manifest)
-        self.journal.append(
-            {
-                "trial": self.redactor.value(row),
-                "transcript": self.redactor.value(transcript_row(trial)),
-                "again": again,
-            }
-        )
+        line = {
+            "trial": self.redactor.value(row),
+            "transcript": self.redactor.value(transcript_row(trial)),
+            "again": again,
+        }
+        self.journal.append(line)
+        self._lines[trial.trial_id, trial.attempt] = line
 
     async def _run_one(self, planned: PlannedTrial, attempt: int) -> tuple[Trial | None, bool]:
         """The record of one attempt, and whether a failure of it may pass.

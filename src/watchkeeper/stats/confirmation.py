@@ -139,6 +139,10 @@ class Confirmation:
                     ]
                 )
             suspect.batches += 1
+            if any(fact.outcome == "skipped" for fact in suspect.fresh):
+                # Money or time ran out: too few trials are no evidence for either side.
+                suspect.is_active, suspect.is_over_budget = False, True
+                continue
             self._examine(suspect)
 
     def abandon(self) -> None:
@@ -151,7 +155,7 @@ class Confirmation:
         """What became of every suspect: Holm over all that were examined, and their floors."""
         if self.is_abandoned:
             return [(one, "served_changed") for one in self.suspects]
-        examined = [one for one in self.suspects if one.batches > 0]
+        examined = [one for one in self.suspects if one.batches > 0 and not one.is_over_budget]
         p_values = [one.p if one.reaches_floor else 1.0 for one in examined]
         rejected = (
             holm(p_values, self._constants.night_alpha).reject if examined else np.array([], bool)
@@ -159,7 +163,7 @@ class Confirmation:
         outcomes: list[tuple[Suspect, Outcome]] = [
             (one, "budget" if one.is_over_budget else "suspect")
             for one in self.suspects
-            if one.batches == 0
+            if one.batches == 0 or one.is_over_budget
         ]
         for suspect, is_rejected in zip(examined, rejected, strict=True):
             if not is_rejected:

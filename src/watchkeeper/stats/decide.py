@@ -255,6 +255,8 @@ class Decision:
         if planned and resolved / planned < constants.minimum_coverage:
             return "coverage"
         before = self._baseline_cases(hypothesis)
+        if manifest.is_partial:
+            return None
         if before and len(before & set(hypothesis.cases)) / len(before) < constants.minimum_matched:
             return "unmatched"
         return None
@@ -409,7 +411,7 @@ class Decision:
         )
         return (
             tuple(sorted(after.keys() - before.keys())),
-            tuple(sorted(before.keys() - after.keys())),
+            () if self.night.manifest.is_partial else tuple(sorted(before.keys() - after.keys())),
             tuple(changed),
         )
 

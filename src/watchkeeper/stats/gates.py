@@ -115,7 +115,7 @@ class GateRerun:
         passed = sum(fact.outcome == "passed" for fact in graded)
         result = replace(self.result, fresh_graded=len(graded), fresh_passed=passed)
         if not graded:
-            return replace(result, state="failed_unreproduced", acts=False)
+            return result
         is_below = passed / len(graded) < self.result.threshold
         state: GateState = "failed" if is_below else "failed_unreproduced"
         return replace(result, state=state, acts=state == "failed")

@@ -132,7 +132,7 @@ class RunRecords:
 
         Args:
             manifest: The run's manifest as JSON.
-            journals: Files of lines with a ``trial`` and a ``transcript``, or a ``grade``.
+            journals: Files of lines with a ``trial`` and a ``transcript``, or a ``grades``.
             run_date: UTC date of the run, ``YYYY-MM-DD``.
             committed_at: Now.
             token: Tells this writer from any other.
@@ -152,9 +152,10 @@ class RunRecords:
                 for table, member in (
                     ("trial_attempts", "trial"),
                     ("transcripts", "transcript"),
-                    ("grade_records", "grade"),
+                    ("grade_records", "grades"),
                 ):
-                    tables.insert_json_lines(connection, table, journals, member)
+                    is_list = member == "grades"
+                    tables.insert_json_lines(connection, table, journals, member, is_list=is_list)
                     path = Path(folder) / f"{table}.parquet"
                     rows = tables.write_parquet(connection, table, path)
                     files.append(self._put_file(table, path, rows, run_id, run_date))

@@ -88,6 +88,8 @@ def insert_json_lines(
     table: str,
     files: Iterable[Path],
     member: str | None = None,
+    *,
+    is_list: bool = False,
 ) -> None:
     """Adds the rows of JSON-lines files to a table.
 
@@ -97,6 +99,7 @@ def insert_json_lines(
         files: Files with one JSON object a line.
         member: The member of every object that is the row; the object itself by default. Objects
             without it are passed over.
+        is_list: Whether the member is a list of rows.
 
     Raises:
         RecordUnreadable: A row does not fit the schema.
@@ -109,8 +112,8 @@ def insert_json_lines(
         expected, select = columns, "*"
     else:
         fields = ", ".join(f'"{name}" {kind}' for name, kind in columns.items())
-        expected = {member: f"struct({fields})"}
-        select = f"unnest({member})"
+        expected = {member: f"struct({fields}){'[]' if is_list else ''}"}
+        select = f"unnest({member}{', recursive := true' if is_list else ''})"
     where = "" if member is None else f" where {member} is not null"
     try:
         connection.execute(

@@ -8,6 +8,7 @@ from typing import Any
 
 from watchkeeper.domain.facts import FactTable, TrialFact
 from watchkeeper.domain.incident import Incident, fold
+from watchkeeper.domain.run import Manifest
 from watchkeeper.domain.verdict import CriticalFailure, Verdict
 from watchkeeper.errors import BrokenEvaluation
 from watchkeeper.stats.baselines import PastNight, accepted_nights, past_z_values, split_history
@@ -70,6 +71,7 @@ def open_decision(
             past_z=past_z,
             constants=constants,
             unsound=history.unsound_rows(run_id),
+            allowed_fresh=_allowed_fresh(services, manifest, facts),
         )
     )
 
@@ -142,6 +144,21 @@ def slot_spending(services: Services, run_ids: Iterable[str]) -> float:
         return 0.0
     rows = history.rows("spending_of_runs", {"run_ids": chosen}, chosen)
     return float(rows[0]["cost_usd"] or 0.0) if rows else 0.0
+
+
+def _allowed_fresh(
+    services: Services, manifest: Manifest, facts: Iterable[TrialFact]
+) -> int | None:
+    """Fresh trials that the run's own budget leaves room for; ``None``: it has no budget."""
+    endpoint = services.project.endpoints.get(manifest.endpoint)
+    if endpoint is None or endpoint.run_budget_usd is None:
+        return None
+    costs = [fact.cost_usd for fact in facts if fact.run_id == manifest.run_id]
+    known = [cost for cost in costs if cost is not None]
+    if not known or max(known) <= 0:
+        return None
+    left = endpoint.run_budget_usd - sum(known)
+    return max(0, int(left / (sum(known) / len(known))))
 
 
 def _baseline(nights: tuple[PastNight, ...], facts: Iterable[TrialFact]) -> Baseline:

@@ -165,6 +165,7 @@ def _plan(
         engine_version=__version__,
         planned_count=len(trials),
         finish_by=request.finish_by,
+        is_partial=not is_whole,
     )
     return RunPlan(manifest, trials)
 

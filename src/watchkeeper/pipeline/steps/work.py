@@ -164,9 +164,11 @@ class Workshop:
             if line.get("again"):
                 run.again.add(key[0])
             return True
-        grade = line.get("grade")
-        if isinstance(grade, dict):
-            key = (str(grade["trial_id"]), int(grade["attempt"]))
+        grades = line.get("grades")
+        if isinstance(grades, list) and grades:
+            key = (str(grades[0]["trial_id"]), int(grades[0]["attempt"]))
+            if key in run.graded or key[0] not in promised:
+                return False
             run.graded.add(key)
-            return False
+            return True
         return False
