@@ -13,7 +13,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
-from watchkeeper.loading.project import find_project_root, load_project
+from watchkeeper.loading.folder import find_project_root
+from watchkeeper.loading.project import load_project
 from watchkeeper.pipeline.nightly import NightResult
 from watchkeeper.settings import read_settings
 from watchkeeper.wiring import Services, build_services

@@ -15,7 +15,8 @@ from prefect.server.schemas.schedules import CronSchedule
 from pydantic import ValidationError
 
 from watchkeeper.errors import UsageError
-from watchkeeper.loading.project import CONFIG_FILE, Project
+from watchkeeper.loading.folder import CONFIG_FILE
+from watchkeeper.loading.project import Project
 
 _FIRST_WINDOW = timedelta(hours=1)
 _LAST_WINDOW = timedelta(days=366 * 9)  # 29 February may be eight years away

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import zoneinfo
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 from watchkeeper.domain.decision import DecisionConstants
-from watchkeeper.domain.endpoint import Endpoint, Price, PriceBand, PriceTable
-from watchkeeper.domain.identity import content_hash, is_name
+from watchkeeper.domain.endpoint import Endpoint, PriceTable
 from watchkeeper.domain.ports import Recipient
 from watchkeeper.domain.suite import Suite
 from watchkeeper.errors import ConfigError, Fault, UsageError
 from watchkeeper.loading.folder import CONFIG_FILE
-from watchkeeper.loading.models import OwnerModel, PricesModel, ProjectModel
+from watchkeeper.loading.models import ProjectModel
+from watchkeeper.loading.owners import OWNERS_FILE, load_owners
+from watchkeeper.loading.prices import load_prices
 from watchkeeper.parsing.suggest import known_names
 from watchkeeper.parsing.validation import validated
-from watchkeeper.parsing.yaml_source import Document, read_yaml
+from watchkeeper.parsing.yaml_source import Document, read_mapping
 
-OWNERS_FILE = "config/owners.yaml"
-PRICES_FILE = "config/prices.yaml"
-ENDPOINTS_FILE = "config/endpoints.yaml"
 SUITES_FOLDER = "config/suites"
 
 
@@ -86,18 +83,18 @@ def load_project(root: Path, store_override: str | None = None) -> Project:
     from watchkeeper.loading.suites import load_suites  # noqa: PLC0415
 
     faults: list[Fault] = []
-    document = _read(root, CONFIG_FILE, faults)
+    document = read_mapping(root / CONFIG_FILE, CONFIG_FILE, faults)
     settings = None
     if document is not None:
         settings = validated(ProjectModel, document, (), document.value, faults)
-    owners = _load_owners(root, faults)
-    prices = _load_prices(root, faults)
+    owners = load_owners(root, faults)
+    prices = load_prices(root, faults)
     endpoints = load_endpoints(root, owners, faults)
-    suites = load_suites(root, owners, endpoints, faults)
+    suites, named = load_suites(root, owners, endpoints, faults)
     if document is not None and settings is not None:
         timezone = _timezone(document, settings, faults)
         _check_settings(document, settings, owners, faults)
-        _check_endpoint_suites(endpoints, suites, faults)
+        _check_endpoint_suites(endpoints, suites, named, faults)
         if not faults:
             return Project(
                 root=root,
@@ -118,18 +115,6 @@ def load_project(root: Path, store_override: str | None = None) -> Project:
                 suites=suites,
             )
     raise ConfigError(faults)
-
-
-def _read(root: Path, file: str, faults: list[Fault]) -> Document | None:
-    try:
-        document = read_yaml(root / file, file)
-    except ConfigError as error:
-        faults.extend(error.faults)
-        return None
-    if not isinstance(document.value, dict):
-        faults.append(document.fault((), "expected a mapping of keys at the top of the file"))
-        return None
-    return document
 
 
 def _timezone(document: Document, settings: ProjectModel, faults: list[Fault]) -> zoneinfo.ZoneInfo:
@@ -185,117 +170,24 @@ def _check_settings(
                 )
 
 
-def _load_owners(root: Path, faults: list[Fault]) -> dict[str, Recipient]:
-    document = _read(root, OWNERS_FILE, faults)
-    owners: dict[str, Recipient] = {}
-    if document is None or not isinstance(document.value, dict):
-        return owners
-    for name, value in document.value.items():
-        if not is_name(name):
-            faults.append(document.fault((name,), f"owner '{name}': not a name"))
-        before = len(faults)
-        model = validated(OwnerModel, document, (name,), value, faults)
-        if model is None:
-            owners[name] = Recipient(name, slack_channel="", mention=None)
-            continue
-        faults.extend(
-            document.fault(
-                (name, key),
-                f"{name}.{key}: reminders and working hours are not supported by this version; "
-                "remove the key",
-            )
-            for key in ("hours", "then")
-            if getattr(model, key) is not None
-        )
-        if len(faults) == before:
-            owners[name] = Recipient(name, model.slack_channel, model.mention)
-        else:
-            owners[name] = Recipient(name, slack_channel="", mention=None)
-    return owners
-
-
-def _load_prices(root: Path, faults: list[Fault]) -> PriceTable:
-    if not (root / PRICES_FILE).exists():
-        return PriceTable(content_hash({}), {})
-    document = _read(root, PRICES_FILE, faults)
-    if document is None:
-        return PriceTable("", {})
-    model = validated(PricesModel, document, (), document.value, faults)
-    if model is None:
-        return PriceTable("", {})
-    prices: dict[str, tuple[Price, ...]] = {}
-    for name, rows in model.models.items():
-        parsed: list[Price] = []
-        for index, row in enumerate(rows):
-            path = ("models", name, index)
-            try:
-                valid_from = datetime.fromisoformat(row.valid_from).replace(tzinfo=UTC)
-            except ValueError:
-                faults.append(
-                    document.fault(
-                        (*path, "valid_from"), f"valid_from: '{row.valid_from}' is no date"
-                    )
-                )
-                continue
-            flat = row.input is not None and row.output is not None
-            if flat == (row.bands is not None):
-                faults.append(
-                    document.fault(path, "expected either input and output, or bands; not both")
-                )
-                continue
-            if any(price.valid_from == valid_from for price in parsed):
-                faults.append(
-                    document.fault(path, f"{name} has two prices from {row.valid_from} on")
-                )
-                continue
-            bands = (
-                tuple(
-                    PriceBand(band.input, band.output, band.up_to_input_tokens)
-                    for band in row.bands
-                )
-                if row.bands
-                else (PriceBand(row.input or 0.0, row.output or 0.0),)
-            )
-            limits = [band.up_to_input_tokens for band in bands]
-            if any(limit is None for limit in limits[:-1]) or limits[-1] is not None:
-                faults.append(
-                    document.fault(
-                        path, "every band but the last needs up_to_input_tokens, the last none"
-                    )
-                )
-            parsed.append(
-                Price(
-                    model=name,
-                    valid_from=valid_from,
-                    bands=bands,
-                    cache_write_5m_factor=row.cache_write_5m_factor,
-                    cache_write_1h_factor=row.cache_write_1h_factor,
-                    cache_read_factor=row.cache_read_factor,
-                )
-            )
-        prices[name] = tuple(parsed)
-    return PriceTable(content_hash(model.model_dump(mode="json")["models"]), prices)
-
-
 def _check_endpoint_suites(
     endpoints: Mapping[str, tuple[Endpoint, Document]],
     suites: Mapping[str, Suite],
+    named: Collection[str],
     faults: list[Fault],
 ) -> None:
     """Every suite that an endpoint names exists, and its cases may be asked of it."""
-    broken = {fault.file for fault in faults}
     for name, (endpoint, document) in endpoints.items():
         for index, suite_name in enumerate(endpoint.suites):
             suite = suites.get(suite_name)
             path = ("endpoints", name, "suites", index)
             if suite is None:
-                files = [f"{SUITES_FOLDER}/{suite_name}{end}" for end in (".yaml", ".yml")]
-                if not any(file in broken for file in files):
+                if suite_name not in named:
                     faults.append(
                         document.fault(
                             path,
                             f"endpoint '{name}' names suite '{suite_name}', which is not in "
-                            f"{SUITES_FOLDER}; {known_names(suite_name, suites)}",
+                            f"{SUITES_FOLDER}; {known_names(suite_name, named)}",
                         )
                     )
                 continue

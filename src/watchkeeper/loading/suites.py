@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from watchkeeper.domain.case import Case, ScriptedResult, ScriptedTool, TrialLimits
+from watchkeeper.domain.case import Case, TrialLimits
 from watchkeeper.domain.endpoint import Endpoint
-from watchkeeper.domain.ports import Grader, Recipient
+from watchkeeper.domain.ports import Recipient
 from watchkeeper.domain.suite import Gate, Suite
 from watchkeeper.errors import ConfigError, Fault, UsageError
-from watchkeeper.graders import GraderValueError, build_graders, grader_kinds
-from watchkeeper.loading.models import CaseModel, ScriptedResultModel, ScriptedToolModel, SuiteModel
+from watchkeeper.loading.case_sources import case_sources
+from watchkeeper.loading.cases import CaseReader
+from watchkeeper.loading.models import SuiteModel
 from watchkeeper.parsing.suggest import known_names
-from watchkeeper.parsing.validation import shown, validated
+from watchkeeper.parsing.validation import validated
 from watchkeeper.parsing.yaml_source import Document, KeyPath, read_yaml
 from watchkeeper.rollout.toolbox import endpoint_tool_names
 
@@ -26,8 +26,8 @@ def load_suites(
     owners: Mapping[str, Recipient],
     endpoints: Mapping[str, tuple[Endpoint, Document]],
     faults: list[Fault],
-) -> dict[str, Suite]:
-    """The suites of a project by name.
+) -> tuple[dict[str, Suite], frozenset[str]]:
+    """The suites of a project by name, and every name that a file gives, faulty ones included.
 
     Args:
         root: The project folder.
@@ -39,7 +39,8 @@ def load_suites(
     folder = root / _FOLDER
     if not folder.is_dir():
         faults.append(Fault(_FOLDER, 1, "the folder is missing; it holds one file a suite"))
-        return {}
+        return {}, frozenset()
+    named: set[str] = set()
     suites: dict[str, Suite] = {}
     tools = _EndpointTools(root, endpoints, faults)
     for path in sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")]):
@@ -48,8 +49,11 @@ def load_suites(
             document = read_yaml(path, file)
         except ConfigError as error:
             faults.extend(error.faults)
+            named.add(path.stem)
             continue
-        suite = _SuiteReader(document, owners, tools, faults).read()
+        if isinstance(document.value, dict):
+            named.add(str(document.value.get("suite", path.stem)))
+        suite = _SuiteReader(document, folder, owners, tools, faults).read()
         if suite is None:
             continue
         if suite.name in suites:
@@ -59,7 +63,7 @@ def load_suites(
             )
             continue
         suites[suite.name] = suite
-    return suites
+    return suites, frozenset(named)
 
 
 class _EndpointTools:
@@ -94,11 +98,13 @@ class _SuiteReader:
     def __init__(
         self,
         document: Document,
+        folder: Path,
         owners: Mapping[str, Recipient],
         tools: _EndpointTools,
         faults: list[Fault],
     ) -> None:
         self._document = document
+        self._folder = folder
         self._owners = owners
         self._tools = tools
         self._faults = faults
@@ -139,175 +145,28 @@ class _SuiteReader:
         )
 
     def _cases(self, model: SuiteModel, gates: Mapping[str, Gate]) -> list[Case]:
-        if not isinstance(model.cases, list):
-            self._fault(
-                ("cases",),
-                f"cases: found {shown(model.cases)}; expected a list of cases. Cases in JSONL, "
-                "CSV or folders are not supported by this version",
-            )
-            return []
-        if not model.cases:
-            self._fault(("cases",), "cases: the suite has no case; zero cases prove nothing")
         offered = self._tools.of(model.suite)
         cases: list[Case] = []
-        first_line: dict[str, int] = {}
-        for index, value in enumerate(model.cases):
-            path: KeyPath = ("cases", index)
-            case = self._case(path, value, gates, offered)
+        first: dict[str, str] = {}
+        for document, path, value in case_sources(
+            self._document, self._folder, model.cases, self._faults
+        ):
+            reader = CaseReader(document, gates, offered, self._faults)
+            case = reader.read(path, value)
             if case is None:
                 continue
-            line = self._document.line_of((*path, "id"))
-            if case.id in first_line:
-                self._fault(
-                    (*path, "id"),
-                    f"case '{case.id}' stands also on line {first_line[case.id]}; ids are unique",
+            where = f"{document.file}:{document.line_of((*path, 'id'))}"
+            if case.id in first:
+                self._faults.append(
+                    document.fault(
+                        (*path, "id"),
+                        f"case '{case.id}' stands also at {first[case.id]}; ids are unique",
+                    )
                 )
                 continue
-            first_line[case.id] = line
+            first[case.id] = where
             cases.append(case)
         return cases
-
-    def _case(
-        self,
-        path: KeyPath,
-        value: object,
-        gates: Mapping[str, Gate],
-        offered: frozenset[str] | None,
-    ) -> Case | None:
-        if isinstance(value, dict) and not value.get("expect"):
-            self._fault(
-                (*path, "expect") if "expect" in value else path,
-                f"case {value.get('id')!r:.80} expects nothing; a case without an expectation "
-                f"would always pass. Give 'expect' at least one of: {', '.join(grader_kinds())}",
-            )
-            return None
-        model = validated(CaseModel, self._document, path, value, self._faults)
-        if model is None:
-            return None
-        if model.category not in gates:
-            self._fault(
-                (*path, "category"),
-                f"case '{model.id}': unknown category '{model.category}'; "
-                f"{known_names(model.category, gates)}",
-            )
-        for key in ("files", "setup"):
-            if getattr(model, key) is not None:
-                self._fault(
-                    (*path, key),
-                    f"case '{model.id}': '{key}' is not supported by this version; script the "
-                    "results of the tools that read them under 'tools'",
-                )
-        turns = self._turns(path, model)
-        tools = self._scripted_tools(path, model)
-        graders = self._graders(path, model)
-        known = None if offered is None else offered | {tool.name for tool in tools}
-        if known is not None:
-            self._check_tools(path, model, graders, known)
-        return Case(
-            id=model.id,
-            category=model.category,
-            turns=turns,
-            graders=tuple(grader for _, grader in graders),
-            tools=tools,
-            dimension=model.dimension,
-            source=model.source,
-            cluster=model.cluster,
-            tags=model.tags,
-            weight=model.weight,
-            side_effects=model.side_effects,
-            location=f"{self._document.file}:{self._document.line_of((*path, 'id'))}",
-        )
-
-    def _turns(self, path: KeyPath, model: CaseModel) -> tuple[str, ...]:
-        if (model.input is None) == (model.turns is None):
-            self._fault(path, f"case '{model.id}': expected either 'input' or 'turns'")
-            return ()
-        if model.input is not None:
-            return (model.input,)
-        texts: list[str] = []
-        for index, turn in enumerate(model.turns or []):
-            if isinstance(turn, str) and turn:
-                texts.append(turn)
-            else:
-                self._fault(
-                    (*path, "turns", index),
-                    f"case '{model.id}': found {shown(turn)}; expected text. Content parts "
-                    "(images, files) are not supported by this version",
-                )
-        return tuple(texts)
-
-    def _scripted_tools(self, path: KeyPath, model: CaseModel) -> tuple[ScriptedTool, ...]:
-        tools: list[ScriptedTool] = []
-        for name, tool in model.tools.items():
-            results: list[ScriptedResult] = []
-            answers = tool.sequence if tool.sequence is not None else [tool]
-            if tool.sequence is not None and _answers(tool):
-                self._fault(
-                    (*path, "tools", name),
-                    f"tool '{name}': expected either 'sequence' or one of 'returns' and 'raises'",
-                )
-            for index, answer in enumerate(answers):
-                if _answers(answer) != 1:
-                    where = (*path, "tools", name)
-                    self._fault(
-                        (*where, "sequence", index) if tool.sequence is not None else where,
-                        f"tool '{name}': expected exactly one of 'returns' and 'raises'",
-                    )
-                    continue
-                results.append(_result(answer))
-            tools.append(
-                ScriptedTool(
-                    name=name,
-                    results=tuple(results),
-                    description=tool.description,
-                    input_schema=tool.input_schema,
-                    is_silent=tool.silent,
-                )
-            )
-        return tuple(tools)
-
-    def _graders(self, path: KeyPath, model: CaseModel) -> list[tuple[str, Grader]]:
-        graders: list[tuple[str, Grader]] = []
-        seen: set[str] = set()
-        for kind, value in model.expect.items():
-            where = (*path, "expect", kind)
-            if kind not in grader_kinds():
-                self._fault(
-                    where,
-                    f"case '{model.id}' asks for grader '{kind}'; "
-                    f"{known_names(kind, grader_kinds())}",
-                )
-                continue
-            try:
-                built = build_graders(kind, value)
-            except GraderValueError as error:
-                for below, message in error.problems:
-                    self._fault((*where, *below), f"case '{model.id}': {kind}: {message}")
-                continue
-            for grader in built:
-                if grader.assertion in seen:
-                    self._fault(where, f"case '{model.id}' asserts '{grader.assertion}' twice")
-                    continue
-                seen.add(grader.assertion)
-                graders.append((kind, grader))
-        return graders
-
-    def _check_tools(
-        self,
-        path: KeyPath,
-        model: CaseModel,
-        graders: list[tuple[str, Grader]],
-        known: frozenset[str],
-    ) -> None:
-        for kind, grader in graders:
-            for tool in grader.mentioned_tools():
-                if tool not in known:
-                    self._fault(
-                        (*path, "expect", kind),
-                        f"case '{model.id}': {kind}: unknown tool '{tool}'; "
-                        f"{known_names(tool, known)}. A tool is known when an endpoint that runs "
-                        "this suite offers it, or the case scripts it",
-                    )
 
     def _check_owner(self, path: KeyPath, owner: str) -> None:
         if owner not in self._owners:
@@ -316,16 +175,3 @@ class _SuiteReader:
 
     def _fault(self, path: KeyPath, message: str) -> None:
         self._faults.append(self._document.fault(path, message))
-
-
-def _answers(model: ScriptedResultModel) -> int:
-    given = model.model_fields_set & {"returns", "raises"}
-    return len(given)
-
-
-def _result(answer: ScriptedResultModel | ScriptedToolModel) -> ScriptedResult:
-    if "raises" in answer.model_fields_set:
-        return ScriptedResult(answer.raises or "", is_error=True)
-    value = answer.returns
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return ScriptedResult(text)

@@ -96,6 +96,19 @@ def read_yaml(path: Path, shown: str) -> Document:
     return parse_yaml(read_text(path, shown), shown)
 
 
+def read_mapping(path: Path, shown: str, faults: list[Fault]) -> Document | None:
+    """A YAML file with keys at its top, or ``None`` with the reason appended to ``faults``."""
+    try:
+        document = read_yaml(path, shown)
+    except ConfigError as error:
+        faults.extend(error.faults)
+        return None
+    if not isinstance(document.value, dict):
+        faults.append(document.fault((), "expected a mapping of keys at the top of the file"))
+        return None
+    return document
+
+
 def parse_yaml(text: str, shown: str) -> Document:
     """YAML text as plain values with their lines; see ``read_yaml``."""
     try:

@@ -1,0 +1,172 @@
+"""The main job as a flow, and the same for the command line: every endpoint × suite of a slot."""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from prefect import flow
+from prefect.artifacts import acreate_markdown_artifact
+from prefect.client.schemas.objects import State
+from prefect.context import FlowRunContext
+from prefect.runtime import flow_run
+from prefect.states import Cancelled
+
+from watchkeeper.domain.redaction import Redactor
+from watchkeeper.errors import WatchkeeperError
+from watchkeeper.flows.handover import Handover, handed, handing, services_of
+from watchkeeper.flows.options import FLOW
+from watchkeeper.flows.pair import pair_in_a_flow
+from watchkeeper.flows.server import prefect_server
+from watchkeeper.flows.slots import choose_slot, latest_slot
+from watchkeeper.flows.states import error_state, night_state
+from watchkeeper.flows.summary import night_summary
+from watchkeeper.pipeline import nightly as pipeline
+from watchkeeper.pipeline.steps.bundle import plain_steps
+from watchkeeper.pipeline.steps.comparing import open_and_past_incidents
+from watchkeeper.pipeline.steps.work import Workshop
+from watchkeeper.tasks.bundle import prefect_steps
+from watchkeeper.wiring import Services
+
+SUMMARY_KEY = "watchkeeper-night"
+
+
+def _run_name() -> str:
+    """``night of 2026-05-22 00:30 UTC``, by the slot that was asked for or scheduled."""
+    given = (flow_run.parameters or {}).get("slot")
+    at = flow_run.scheduled_start_time
+    if given is None and at is not None:
+        return f"night of {at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    return f"night of {given}"
+
+
+@flow(name="watchkeeper-nightly", flow_run_name=_run_name, **FLOW)
+async def nightly(project: str | None = None, slot: str | None = None) -> State[Any]:
+    """Evaluates every endpoint × suite of a night, compares it, and tells whoever must know.
+
+    Args:
+        project: The project folder; by default the one that WATCHKEEPER_PROJECT names.
+        slot: The slot as ISO 8601 with its zone; by default the time that this run was scheduled
+            for, and for a run that was not scheduled the latest time of the project's schedule.
+    """
+    mine = handed()
+    redactor = Redactor({}) if mine is None else mine.services.redactor
+    try:
+        services = services_of(_folder(project)) if mine is None else mine.services
+        redactor = services.redactor
+        scheduled_at = _scheduled_at()
+        slot_at = await asyncio.to_thread(
+            choose_slot, services.project, services.clock.now(), slot, scheduled_at
+        )
+        if slot is None and scheduled_at is not None:
+            newest = await asyncio.to_thread(_newest_slot, services)
+            if newest > slot_at:
+                return _superseded(slot_at, newest)
+        result = await pipeline.nightly(
+            slot_at,
+            prefect_steps(plain_steps(Workshop(services))),
+            pair_in_a_flow,
+            trigger=mine.trigger if mine is not None else _trigger(scheduled_at),
+        )
+    except Exception as error:  # noqa: BLE001 - it becomes the state, and whoever waits gets it
+        if mine is not None:
+            mine.error = error
+        elif not isinstance(error, WatchkeeperError):
+            print(redactor.text(traceback.format_exc()), flush=True)  # noqa: T201
+        return error_state(error, redactor)
+    if mine is not None:
+        mine.result = result
+    await _publish_summary(services, result)
+    return night_state(result, redactor)
+
+
+def run_nightly(
+    project_root: Path | None,
+    slot: str | None = None,
+    *,
+    services: Services | None = None,
+    trigger: str = "command line",
+) -> pipeline.NightResult:
+    """The whole night through Prefect, and what became of it.
+
+    Prefect shows the night and does not decide it: where its server cannot be started, or is lost
+    before the night was done, the night goes on without it and leaves the same records.
+
+    Args:
+        project_root: The project folder; by default the one that the environment names.
+        slot: The slot as ISO 8601 with its zone; by default the latest of the schedule.
+        services: The parts to work with, in place of the project's own.
+        trigger: Who or what started the night.
+
+    Raises:
+        UsageError: Bad configuration or a bad slot, found before Prefect is started.
+        WatchkeeperError: What ended the night as a whole.
+    """
+    parts = services if services is not None else services_of(project_root)
+    slot_at = choose_slot(parts.project, parts.clock.now(), slot)
+    handover = Handover(parts, trigger)
+    try:
+        with prefect_server(), handing(handover):
+            asyncio.run(_in_prefect(parts.project.root, slot_at))
+    except Exception as trouble:  # noqa: BLE001 - Prefect never costs a night
+        said = parts.redactor.text(f"{type(trouble).__name__}: {trouble}")[:500]
+        parts.tell(f"Prefect: {said}")
+    if handover.error is not None:
+        raise handover.error
+    if handover.result is not None:
+        return handover.result
+    parts.tell("the night goes on without Prefect; its records are the same")
+    steps = plain_steps(Workshop(parts))
+    return asyncio.run(pipeline.nightly(slot_at, steps, trigger=trigger))
+
+
+async def _in_prefect(root: Path, slot_at: datetime) -> None:
+    await nightly(project=str(root), slot=slot_at.isoformat(), return_state=True)
+
+
+def _folder(project: str | None) -> Path | None:
+    return Path(project) if project is not None else None
+
+
+def _scheduled_at() -> datetime | None:
+    """When the scheduler meant this run to start; ``None`` where somebody started it."""
+    context = FlowRunContext.get()
+    run = context.flow_run if context is not None else None
+    if run is None or not run.auto_scheduled or run.expected_start_time is None:
+        return None
+    return datetime.fromtimestamp(run.expected_start_time.timestamp(), UTC)
+
+
+def _newest_slot(services: Services) -> datetime:
+    project = services.project
+    return latest_slot(project.nightly_cron, project.timezone, services.clock.now())
+
+
+def _superseded(slot_at: datetime, newest: datetime) -> State[Any]:
+    """A night that begins after the next one was due would date today's answers wrongly."""
+    return Cancelled(
+        name="Superseded",
+        message=f"the night of {slot_at:%Y-%m-%d %H:%M} UTC begins after that of "
+        f"{newest:%Y-%m-%d %H:%M} UTC was due; nothing was run. To run it nevertheless, start it "
+        "with its slot as a parameter",
+    )
+
+
+def _trigger(scheduled_at: datetime | None) -> str:
+    return "Prefect schedule" if scheduled_at is not None else "Prefect"
+
+
+async def _publish_summary(services: Services, result: pipeline.NightResult) -> None:
+    """Shows the night on Prefect's pages; trouble with that is told and changes nothing."""
+    try:
+        incidents = await asyncio.to_thread(open_and_past_incidents, services)
+        shown = night_summary(result, incidents, services.redactor)
+        await acreate_markdown_artifact(
+            markdown=shown, key=SUMMARY_KEY, description="What became of the night"
+        )
+    except Exception as trouble:  # noqa: BLE001 - the night is done and stored
+        said = services.redactor.text(f"{type(trouble).__name__}: {trouble}")[:300]
+        services.tell(f"Prefect: no summary: {said}")

@@ -1,0 +1,57 @@
+"""One endpoint × suite of a night as a flow run of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from prefect import flow
+from prefect.client.schemas.objects import State
+
+from watchkeeper.domain.run import RunRequest
+from watchkeeper.domain.verdict import Verdict
+from watchkeeper.flows.options import FLOW
+from watchkeeper.flows.states import error_state, verdict_state
+from watchkeeper.pipeline.nightly import evaluate_and_compare
+from watchkeeper.pipeline.steps.bundle import Steps
+
+
+@dataclass(slots=True)
+class _Outcome:
+    """What became of a pair, kept outside of Prefect's states."""
+
+    verdict: Verdict | None = None
+    error: Exception | None = None
+
+
+async def pair_in_a_flow(request: RunRequest, steps: Steps) -> Verdict:
+    """The verdict of one endpoint × suite, worked out in a subflow of that name.
+
+    Prefect's trouble costs no verdict: one that was reached counts although its state could not
+    be recorded, and where the subflow could not begin the pair runs without it.
+
+    Raises:
+        WatchkeeperError: What ended the pair.
+    """
+    outcome = _Outcome()
+    redactor = steps.workshop.services.redactor
+
+    @flow(name="watchkeeper-pair", flow_run_name="{endpoint} × {suite}", **FLOW)
+    async def pair(endpoint: str, suite: str, run_id: str) -> State[Any]:  # noqa: ARG001 - shown by Prefect
+        try:
+            outcome.verdict = await evaluate_and_compare(request, steps)
+        except Exception as error:  # noqa: BLE001 - raised again below, out of Prefect's sight
+            outcome.error = error
+            return error_state(error, redactor)
+        return verdict_state(outcome.verdict)
+
+    try:
+        await pair(request.endpoint, request.suite, request.run_id, return_state=True)
+    except Exception as trouble:  # noqa: BLE001 - bookkeeping never decides about a pair
+        said = redactor.text(f"{type(trouble).__name__}: {trouble}")[:300]
+        steps.workshop.services.tell(f"{request.endpoint} × {request.suite}: Prefect: {said}")
+    if outcome.error is not None:
+        raise outcome.error
+    if outcome.verdict is not None:
+        return outcome.verdict
+    return await evaluate_and_compare(request, steps)

@@ -1,0 +1,79 @@
+"""config/prices.yaml → dated prices."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from watchkeeper.domain.endpoint import Price, PriceBand, PriceTable
+from watchkeeper.domain.identity import content_hash
+from watchkeeper.errors import Fault
+from watchkeeper.loading.models import PricesModel
+from watchkeeper.parsing.validation import validated
+from watchkeeper.parsing.yaml_source import read_mapping
+
+PRICES_FILE = "config/prices.yaml"
+
+
+def load_prices(root: Path, faults: list[Fault]) -> PriceTable:
+    """The price table of a project, empty without the file; faults are appended."""
+    if not (root / PRICES_FILE).exists():
+        return PriceTable(content_hash({}), {})
+    document = read_mapping(root / PRICES_FILE, PRICES_FILE, faults)
+    if document is None:
+        return PriceTable("", {})
+    model = validated(PricesModel, document, (), document.value, faults)
+    if model is None:
+        return PriceTable("", {})
+    prices: dict[str, tuple[Price, ...]] = {}
+    for name, rows in model.models.items():
+        parsed: list[Price] = []
+        for index, row in enumerate(rows):
+            path = ("models", name, index)
+            try:
+                valid_from = datetime.fromisoformat(row.valid_from).replace(tzinfo=UTC)
+            except ValueError:
+                faults.append(
+                    document.fault(
+                        (*path, "valid_from"), f"valid_from: '{row.valid_from}' is no date"
+                    )
+                )
+                continue
+            flat = row.input is not None and row.output is not None
+            if flat == (row.bands is not None):
+                faults.append(
+                    document.fault(path, "expected either input and output, or bands; not both")
+                )
+                continue
+            if any(price.valid_from == valid_from for price in parsed):
+                faults.append(
+                    document.fault(path, f"{name} has two prices from {row.valid_from} on")
+                )
+                continue
+            bands = (
+                tuple(
+                    PriceBand(band.input, band.output, band.up_to_input_tokens)
+                    for band in row.bands
+                )
+                if row.bands
+                else (PriceBand(row.input or 0.0, row.output or 0.0),)
+            )
+            limits = [band.up_to_input_tokens for band in bands]
+            if any(limit is None for limit in limits[:-1]) or limits[-1] is not None:
+                faults.append(
+                    document.fault(
+                        path, "every band but the last needs up_to_input_tokens, the last none"
+                    )
+                )
+            parsed.append(
+                Price(
+                    model=name,
+                    valid_from=valid_from,
+                    bands=bands,
+                    cache_write_5m_factor=row.cache_write_5m_factor,
+                    cache_write_1h_factor=row.cache_write_1h_factor,
+                    cache_read_factor=row.cache_read_factor,
+                )
+            )
+        prices[name] = tuple(parsed)
+    return PriceTable(content_hash(model.model_dump(mode="json")["models"]), prices)
