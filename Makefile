@@ -81,8 +81,7 @@ style: $(STAMPS)/dev
 
 types: $(STAMPS)/dev
 	@$(BIN)/python infra/layout.py $(LAYOUT)
-	MYPYPATH=$(LAYOUT) $(BIN)/mypy -p watchkeeper
-	MYPYPATH=$(LAYOUT) $(BIN)/mypy --explicit-package-bases tests infra
+	MYPYPATH=$(LAYOUT) $(BIN)/mypy --explicit-package-bases $(LAYOUT)/watchkeeper tests infra
 
 layers: $(STAMPS)/dev
 	@$(BIN)/python infra/layout.py $(LAYOUT)

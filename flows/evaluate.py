@@ -2,59 +2,65 @@
 
 from __future__ import annotations
 
-from datetime import UTC
-from pathlib import Path
 from typing import Any, Literal
 
 from prefect import flow
 from prefect.client.schemas.objects import State
-from prefect.context import FlowRunContext
+from prefect.runtime import flow_run
+from watchkeeper.flows.runs import FLOW, conclude, with_services
+from watchkeeper.tasks.bundle import prefect_steps
 
 from watchkeeper.domain.identity import content_hash, run_id_with_token
-from watchkeeper.domain.redaction import Redactor
 from watchkeeper.domain.run import RunRequest
-from watchkeeper.flows.handover import handed, services_of
-from watchkeeper.flows.options import FLOW
-from watchkeeper.flows.runs import conclude
-from watchkeeper.flows.states import error_state
 from watchkeeper.pipeline.evaluate import evaluate as evaluate_run
 from watchkeeper.pipeline.nightly import shared_spending
 from watchkeeper.pipeline.steps.bundle import plain_steps
 from watchkeeper.pipeline.steps.work import Workshop
-from watchkeeper.tasks.bundle import prefect_steps
 from watchkeeper.wiring import Services
+
+Reason = Literal["on_demand", "version_change"]
 
 
 @flow(name="watchkeeper-evaluate", flow_run_name="{endpoint} × {suite}", **FLOW)
 async def evaluate(
-    endpoint: str,
-    suite: str,
-    project: str | None = None,
-    purpose: Literal["on_demand", "version_change"] = "on_demand",
+    endpoint: str, suite: str, project: str | None = None, purpose: Reason = "on_demand"
 ) -> State[Any]:
     """Evaluates one endpoint × suite now and compares it with its accepted nights.
 
-    A run that is started again by Prefect (the same flow run) is the same run and pays for its
-    missing trials alone.
+    The same flow run, started again, is the same run and pays for its missing trials alone.
 
     Args:
         endpoint: A name of config/endpoints.yaml.
         suite: A name of config/suites/.
         project: The project folder; by default the one that WATCHKEEPER_PROJECT names.
-        purpose: Why; the owners hear of a version change, not of a run on demand.
+        purpose: Why; owners are paged after a version change, not after a run on demand.
     """
-    mine = handed()
-    redactor = Redactor({}) if mine is None else mine.services.redactor
-    try:
-        services = services_of(Path(project) if project else None) if mine is None else mine.services
-        redactor = services.redactor
-        request = _request(services, endpoint, suite, purpose)
-        steps = prefect_steps(plain_steps(Workshop(services)))
+
+    async def body(services: Services) -> State[Any]:
         services.records.objects.probe()
-        steps.workshop.night = shared_spending(services, [request], is_night=False)
+        request = _request(services, endpoint, suite, purpose)
+        night = shared_spending(services, [request], is_night=False)
+        steps = prefect_steps(plain_steps(Workshop(services, night=night)))
         await evaluate_run(request, steps)
         return await conclude(request.run_id, steps)
-    except Exception as error:  # noqa: BLE001 - it becomes the state, without secrets
-        if mine is not None:
-            mine.error = error
-        return error_state(error, redactor)
+
+    return await with_services(project, body)
+
+
+def _request(services: Services, endpoint: str, suite: str, purpose: Reason) -> RunRequest:
+    """The request of this flow run, with an id that stays the same if the flow run comes again."""
+    project = services.project
+    run_id = run_id_with_token(
+        project.endpoint(endpoint).name,
+        project.suite(suite).name,
+        flow_run.scheduled_start_time or services.clock.now(),
+        flow_run.id or services.token(),
+    )
+    return RunRequest(
+        run_id=run_id,
+        endpoint=endpoint,
+        suite=suite,
+        purpose=purpose,
+        trigger="Prefect",
+        seed=int(content_hash(run_id)[:8], 16),
+    )

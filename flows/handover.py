@@ -48,12 +48,13 @@ def handing(handover: Handover) -> Iterator[Handover]:
         _HANDED.reset(token)
 
 
-def services_of(project: Path | None) -> Services:
+def services_of(project: Path | str | None) -> Services:
     """The real parts of a project folder; without one, of the folder that the environment names.
 
     Raises:
         UsageError: There is no project, or anything is wrong with it.
     """
     settings = read_settings()
-    root = find_project_root(project or settings.project, Path.cwd())
+    given = Path(project) if project else settings.project
+    root = find_project_root(given, Path.cwd())
     return build_services(load_project(root, settings.store), settings)

@@ -3,35 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-import traceback
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from prefect import flow
-from prefect.artifacts import acreate_markdown_artifact
 from prefect.client.schemas.objects import State
 from prefect.context import FlowRunContext
 from prefect.runtime import flow_run
 from prefect.states import Cancelled
-
-from watchkeeper.domain.redaction import Redactor
-from watchkeeper.errors import WatchkeeperError
 from watchkeeper.flows.handover import Handover, handed, handing, services_of
-from watchkeeper.flows.options import FLOW
 from watchkeeper.flows.pair import pair_in_a_flow
+from watchkeeper.flows.runs import FLOW, plain, publish, with_services
 from watchkeeper.flows.server import prefect_server
 from watchkeeper.flows.slots import choose_slot, latest_slot
-from watchkeeper.flows.states import error_state, night_state
+from watchkeeper.flows.states import night_state
 from watchkeeper.flows.summary import night_summary
+from watchkeeper.tasks.bundle import prefect_steps
+
 from watchkeeper.pipeline import nightly as pipeline
 from watchkeeper.pipeline.steps.bundle import plain_steps
 from watchkeeper.pipeline.steps.comparing import open_and_past_incidents
 from watchkeeper.pipeline.steps.work import Workshop
-from watchkeeper.tasks.bundle import prefect_steps
 from watchkeeper.wiring import Services
 
-SUMMARY_KEY = "watchkeeper-night"
+NIGHT_KEY = "watchkeeper-night"
 
 
 def _run_name() -> str:
@@ -52,35 +48,26 @@ async def nightly(project: str | None = None, slot: str | None = None) -> State[
         slot: The slot as ISO 8601 with its zone; by default the time that this run was scheduled
             for, and for a run that was not scheduled the latest time of the project's schedule.
     """
-    mine = handed()
-    redactor = Redactor({}) if mine is None else mine.services.redactor
-    try:
-        services = services_of(_folder(project)) if mine is None else mine.services
-        redactor = services.redactor
+
+    async def body(services: Services) -> State[Any]:
+        mine = handed()
         scheduled_at = _scheduled_at()
-        slot_at = await asyncio.to_thread(
-            choose_slot, services.project, services.clock.now(), slot, scheduled_at
-        )
-        if slot is None and scheduled_at is not None:
-            newest = await asyncio.to_thread(_newest_slot, services)
-            if newest > slot_at:
-                return _superseded(slot_at, newest)
+        slot_at, newest = await asyncio.to_thread(_slots, services, slot, scheduled_at)
+        if slot is None and slot_at < newest:
+            return _superseded(slot_at, newest)
         result = await pipeline.nightly(
             slot_at,
             prefect_steps(plain_steps(Workshop(services))),
             pair_in_a_flow,
             trigger=mine.trigger if mine is not None else _trigger(scheduled_at),
         )
-    except Exception as error:  # noqa: BLE001 - it becomes the state, and whoever waits gets it
         if mine is not None:
-            mine.error = error
-        elif not isinstance(error, WatchkeeperError):
-            print(redactor.text(traceback.format_exc()), flush=True)  # noqa: T201
-        return error_state(error, redactor)
-    if mine is not None:
-        mine.result = result
-    await _publish_summary(services, result)
-    return night_state(result, redactor)
+            mine.result = result
+        incidents = await asyncio.to_thread(open_and_past_incidents, services)
+        await publish(services, NIGHT_KEY, night_summary(result, incidents, services.redactor))
+        return night_state(result, services.redactor)
+
+    return await with_services(project, body)
 
 
 def run_nightly(
@@ -112,12 +99,11 @@ def run_nightly(
         with prefect_server(), handing(handover):
             asyncio.run(_in_prefect(parts.project.root, slot_at))
     except Exception as trouble:  # noqa: BLE001 - Prefect never costs a night
-        said = parts.redactor.text(f"{type(trouble).__name__}: {trouble}")[:500]
-        parts.tell(f"Prefect: {said}")
-    if handover.error is not None:
-        raise handover.error
+        parts.tell(f"Prefect: {plain(trouble, parts)}")
     if handover.result is not None:
         return handover.result
+    if handover.error is not None:
+        raise handover.error
     parts.tell("the night goes on without Prefect; its records are the same")
     steps = plain_steps(Workshop(parts))
     return asyncio.run(pipeline.nightly(slot_at, steps, trigger=trigger))
@@ -125,10 +111,6 @@ def run_nightly(
 
 async def _in_prefect(root: Path, slot_at: datetime) -> None:
     await nightly(project=str(root), slot=slot_at.isoformat(), return_state=True)
-
-
-def _folder(project: str | None) -> Path | None:
-    return Path(project) if project is not None else None
 
 
 def _scheduled_at() -> datetime | None:
@@ -140,9 +122,13 @@ def _scheduled_at() -> datetime | None:
     return datetime.fromtimestamp(run.expected_start_time.timestamp(), UTC)
 
 
-def _newest_slot(services: Services) -> datetime:
-    project = services.project
-    return latest_slot(project.nightly_cron, project.timezone, services.clock.now())
+def _slots(
+    services: Services, given: str | None, scheduled_at: datetime | None
+) -> tuple[datetime, datetime]:
+    """The slot of this run, and the latest one of the project's schedule."""
+    project, now = services.project, services.clock.now()
+    slot_at = choose_slot(project, now, given, scheduled_at)
+    return slot_at, latest_slot(project.nightly_cron, project.timezone, now)
 
 
 def _superseded(slot_at: datetime, newest: datetime) -> State[Any]:
@@ -157,16 +143,3 @@ def _superseded(slot_at: datetime, newest: datetime) -> State[Any]:
 
 def _trigger(scheduled_at: datetime | None) -> str:
     return "Prefect schedule" if scheduled_at is not None else "Prefect"
-
-
-async def _publish_summary(services: Services, result: pipeline.NightResult) -> None:
-    """Shows the night on Prefect's pages; trouble with that is told and changes nothing."""
-    try:
-        incidents = await asyncio.to_thread(open_and_past_incidents, services)
-        shown = night_summary(result, incidents, services.redactor)
-        await acreate_markdown_artifact(
-            markdown=shown, key=SUMMARY_KEY, description="What became of the night"
-        )
-    except Exception as trouble:  # noqa: BLE001 - the night is done and stored
-        said = services.redactor.text(f"{type(trouble).__name__}: {trouble}")[:300]
-        services.tell(f"Prefect: no summary: {said}")

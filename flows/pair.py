@@ -7,11 +7,11 @@ from typing import Any
 
 from prefect import flow
 from prefect.client.schemas.objects import State
+from watchkeeper.flows.runs import FLOW, plain
+from watchkeeper.flows.states import error_state, verdict_state
 
 from watchkeeper.domain.run import RunRequest
 from watchkeeper.domain.verdict import Verdict
-from watchkeeper.flows.options import FLOW
-from watchkeeper.flows.states import error_state, verdict_state
 from watchkeeper.pipeline.nightly import evaluate_and_compare
 from watchkeeper.pipeline.steps.bundle import Steps
 
@@ -34,7 +34,7 @@ async def pair_in_a_flow(request: RunRequest, steps: Steps) -> Verdict:
         WatchkeeperError: What ended the pair.
     """
     outcome = _Outcome()
-    redactor = steps.workshop.services.redactor
+    services = steps.workshop.services
 
     @flow(name="watchkeeper-pair", flow_run_name="{endpoint} × {suite}", **FLOW)
     async def pair(endpoint: str, suite: str, run_id: str) -> State[Any]:  # noqa: ARG001 - shown by Prefect
@@ -42,14 +42,14 @@ async def pair_in_a_flow(request: RunRequest, steps: Steps) -> Verdict:
             outcome.verdict = await evaluate_and_compare(request, steps)
         except Exception as error:  # noqa: BLE001 - raised again below, out of Prefect's sight
             outcome.error = error
-            return error_state(error, redactor)
+            return error_state(error, services.redactor)
         return verdict_state(outcome.verdict)
 
     try:
         await pair(request.endpoint, request.suite, request.run_id, return_state=True)
     except Exception as trouble:  # noqa: BLE001 - bookkeeping never decides about a pair
-        said = redactor.text(f"{type(trouble).__name__}: {trouble}")[:300]
-        steps.workshop.services.tell(f"{request.endpoint} × {request.suite}: Prefect: {said}")
+        name = f"{request.endpoint} × {request.suite}"
+        services.tell(f"{name}: Prefect: {plain(trouble, services)}")
     if outcome.error is not None:
         raise outcome.error
     if outcome.verdict is not None:

@@ -15,12 +15,16 @@ import threading
 import uvicorn
 from prefect.server.api.server import create_app
 
+GRACE_S = 5
+
 
 def main() -> None:
     """Serves until the parent ends or asks for it; the socket's descriptor is the only argument."""
     listening = socket.socket(fileno=int(sys.argv[1]))
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    config = uvicorn.Config(create_app, factory=True, log_level="error", timeout_graceful_shutdown=5)
+    config = uvicorn.Config(
+        create_app, factory=True, log_level="error", timeout_graceful_shutdown=5
+    )
     uvicorn.Server(config).run(sockets=[listening])
 
 

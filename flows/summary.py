@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from watchkeeper.flows.states import night_line, pair_line
+
 from watchkeeper.domain.incident import Incident
 from watchkeeper.domain.redaction import Redactor
 from watchkeeper.domain.verdict import Verdict
-from watchkeeper.flows.states import night_line, pair_line
 from watchkeeper.notifiers import wording
 from watchkeeper.notifiers.headline import status
 from watchkeeper.notifiers.report import verdict_text
@@ -29,9 +30,7 @@ _MOST_TEXT = 300
 NOTHING = "–"
 
 
-def night_summary(
-    result: NightResult, incidents: Iterable[Incident], redactor: Redactor
-) -> str:
+def night_summary(result: NightResult, incidents: Iterable[Incident], redactor: Redactor) -> str:
     """A night as a table of its pairs, and what each of them comes to in a line.
 
     Args:
@@ -58,9 +57,9 @@ def night_summary(
     return "\n".join(lines) + "\n"
 
 
-def run_summary(verdict: Verdict, unchanged: Iterable[str] = ()) -> str:
+def run_summary(verdict: Verdict) -> str:
     """One run's report, as the terminal shows it, in a block that nothing in it can leave."""
-    report = verdict_text(verdict, unchanged=tuple(unchanged))
+    report = verdict_text(verdict, unchanged=verdict.unchanged)
     block = "\n".join(f"    {line}" for line in report.splitlines())
     title = escaped(f"{verdict.endpoint} × {verdict.suite}")
     return f"# {title}: {escaped(status(verdict))}\n\n{block}\n"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from watchkeeper.pipeline.steps.bundle import Steps
 from watchkeeper.tasks import comparing, grading, incidents, records, suites, trials
+
+from watchkeeper.pipeline.steps.bundle import Steps
 
 
 def prefect_steps(steps: Steps) -> Steps:

@@ -6,21 +6,21 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from prefect import task
+from watchkeeper.tasks.work import READ_ONLY, REPEATABLE, Work, perform
 
 from watchkeeper.domain.facts import TrialFact
 from watchkeeper.domain.verdict import Verdict
 from watchkeeper.pipeline.steps.bundle import Steps
 from watchkeeper.stats.decide import Decision
-from watchkeeper.tasks.work import READ_TIMEOUT_S, REPEATABLE, Work, perform
 
 
-@task(name="compare", timeout_seconds=READ_TIMEOUT_S, **REPEATABLE)
+@task(name="compare", **READ_ONLY)
 async def decision(label: str, work: Work[Decision]) -> None:  # noqa: ARG001 - Prefect shows the label
     """Repeatable: it only reads."""
     await work.do()
 
 
-@task(name="rerun", timeout_seconds=READ_TIMEOUT_S, **REPEATABLE)
+@task(name="rerun", **READ_ONLY)
 async def facts(label: str, work: Work[list[TrialFact]]) -> None:  # noqa: ARG001 - Prefect shows the label
     """Repeatable: it only reads."""
     await work.do()

@@ -52,7 +52,7 @@ class Work(Generic[T]):
         self.error = None
         try:
             self.results = [await self._do()]
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - raised again by ``perform``, as it is
             self.error = error
             text = self._redactor.text(f"{type(error).__name__}: {error}")
             raise StepFailed(text, may_pass=isinstance(error, StoreUnavailable)) from None
@@ -61,7 +61,7 @@ class Work(Generic[T]):
 StepTask = Task[[str, Work[Any]], Coroutine[Any, Any, None]]
 
 
-class TaskOptions(TypedDict, total=False):
+class TaskOptions(TypedDict):
     """The options of Prefect's ``task`` that are used here."""
 
     task_run_name: str
@@ -71,7 +71,7 @@ class TaskOptions(TypedDict, total=False):
     retries: int
     retry_delay_seconds: list[float]
     retry_condition_fn: Callable[[Task[..., Any], TaskRun, State[Any]], bool]
-    timeout_seconds: float
+    timeout_seconds: float | None
 
 
 def _may_pass(task: Task[..., Any], run: TaskRun, state: State[Any]) -> bool:  # noqa: ARG001
@@ -79,25 +79,26 @@ def _may_pass(task: Task[..., Any], run: TaskRun, state: State[Any]) -> bool:  #
     return isinstance(state.data, StepFailed) and state.data.may_pass
 
 
-# Nothing is cached or kept by Prefect: the store is the only memory. The zero is said because a
-# profile may set another default.
-ONCE = TaskOptions(
-    task_run_name="{label}",
-    cache_policy=NO_CACHE,
-    persist_result=False,
-    log_prints=False,
-    retries=0,
-)
-# For steps that leave the same records however often they are made.
-REPEATABLE = TaskOptions(
-    task_run_name="{label}",
-    cache_policy=NO_CACHE,
-    persist_result=False,
-    log_prints=False,
-    retries=len(RETRY_DELAYS_S),
-    retry_delay_seconds=RETRY_DELAYS_S,
-    retry_condition_fn=_may_pass,
-)
+def _options(retries: int, timeout_s: float | None = None) -> TaskOptions:
+    """Nothing is cached or kept by Prefect: the store is the only memory.
+
+    All of it is said, because a profile may set other defaults.
+    """
+    return TaskOptions(
+        task_run_name="{label}",
+        cache_policy=NO_CACHE,
+        persist_result=False,
+        log_prints=False,
+        retries=retries,
+        retry_delay_seconds=RETRY_DELAYS_S,
+        retry_condition_fn=_may_pass,
+        timeout_seconds=timeout_s,
+    )
+
+
+ONCE = _options(retries=0)
+REPEATABLE = _options(retries=len(RETRY_DELAYS_S))  # equal records however often it is made
+READ_ONLY = _options(retries=len(RETRY_DELAYS_S), timeout_s=READ_TIMEOUT_S)
 
 
 async def perform(

@@ -22,6 +22,7 @@ _COMES_WITH = {
     "httpx2": "anthropic",
     "pydantic-core": "pydantic",
     "referencing": "jsonschema",
+    "uvicorn": "prefect",
 }
 # Declared, but imported by somebody else.
 _NEEDED_BY = {

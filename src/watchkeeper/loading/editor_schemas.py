@@ -47,7 +47,8 @@ def _suite() -> dict[str, Any]:
     for refused in ("files", "setup"):
         case["properties"].pop(refused, None)
     case["properties"]["turns"] = {"type": "array", "items": {"type": "string"}, "minItems": 1}
-    schema["properties"]["cases"] = {"type": "array", "items": case, "minItems": 1}
+    listed = {"type": "array", "items": case, "minItems": 1}
+    schema["properties"]["cases"] = {"anyOf": [listed, {"type": "string"}]}
     return {**schema, "$defs": definitions}
 
 

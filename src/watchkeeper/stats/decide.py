@@ -5,72 +5,43 @@ Source: docs/statistics.md#the-night
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Literal, TypeVar
+from typing import TypeVar
 
-from watchkeeper.domain.decision import DecisionConstants
-from watchkeeper.domain.facts import FactTable, TrialFact, outcome_counts
-from watchkeeper.domain.run import Manifest, OutcomeCounts
+from watchkeeper.domain.facts import FactTable, outcome_counts
+from watchkeeper.domain.run import OutcomeCounts
 from watchkeeper.domain.verdict import (
-    CriticalFailure,
     Finding,
     GateResult,
     Metric,
-    RegressionRoot,
     Verdict,
     VerdictState,
 )
 from watchkeeper.stats import evidence
 from watchkeeper.stats.changes import unverified_identities, what_changed, what_stayed
-from watchkeeper.stats.comparison import Compared, Comparison
-from watchkeeper.stats.confirmation import Confirmation, Outcome, Suspect
+from watchkeeper.stats.comparison import Comparison
+from watchkeeper.stats.confirmation import Confirmation
+from watchkeeper.stats.findings import Conclusions
 from watchkeeper.stats.gates import GateRerun, judge_gate
-from watchkeeper.stats.hypotheses import Hypothesis, build_hypotheses
-from watchkeeper.stats.multiplicity import holm
-from watchkeeper.stats.roots import Root, group_by_root
+from watchkeeper.stats.hypotheses import build_hypotheses
+from watchkeeper.stats.night import (
+    Baseline,
+    Night,
+    broken_reason,
+    case_changes,
+    why_not_comparable,
+)
+from watchkeeper.stats.roots import Root, group_by_root, regression_roots
 from watchkeeper.stats.screen import Screened, screen
 from watchkeeper.stats.summaries import overdispersion
+
+__all__ = ["Baseline", "Decision", "Night", "broken_reason"]
 
 PHI_NIGHTS = 28
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Baseline:
-    """One of the two disjoint sides of history that a night is held against."""
-
-    manifests: tuple[Manifest, ...]
-    facts: FactTable
-
-    @property
-    def run_ids(self) -> tuple[str, ...]:
-        """The runs, oldest first."""
-        return tuple(manifest.run_id for manifest in self.manifests)
-
-
-@dataclass(frozen=True, slots=True)
-class Night:
-    """All that a decision is made from.
-
-    ``screening`` and ``confirming`` are empty where history is too short. ``past_z`` are the z
-    values of earlier nights by ``metric/level``, oldest night first. ``allowed_fresh`` bounds the
-    fresh trials by money and time. ``unsound`` counts rows of the run's records that a check
-    found faulty, by check.
-    """
-
-    manifest: Manifest
-    facts: tuple[TrialFact, ...]
-    screening: Baseline
-    confirming: Baseline
-    critical: tuple[CriticalFailure, ...]
-    past_z: Mapping[str, Sequence[Sequence[float]]]
-    constants: DecisionConstants
-    allowed_fresh: int | None = None
-    unsound: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -128,11 +99,12 @@ class Decision:
         night, manifest = self.night, self.night.manifest
         outcomes = self.confirmation.decide()
         confirmed = [suspect for suspect, outcome in outcomes if outcome == "confirmed"]
-        findings = self._findings(outcomes)
+        conclusions = Conclusions(night, self._candidate, self._phi)
+        findings = conclusions.findings(self._screened, outcomes)
         gates = tuple(gate.conclude() for gate in self._gates)
         if self._comparison is not None:
             self.roots = group_by_root(confirmed, self._comparison, night.constants)
-        added, removed, changed = self._case_changes()
+        added, removed, changed = case_changes(night)
         state, reason = self._state(findings, gates)
         shown = self._shown_cases(gates)
         metric: Metric = self.roots[0].members[0].metric if self.roots else "pass_rate"
@@ -169,42 +141,9 @@ class Decision:
             barren_before=evidence.barren_rate(baseline, shown),
             barren_after=evidence.barren_rate(self._candidate, shown),
             overdispersion=self._phi or None,
-            roots=self._regression_roots(gates),
+            roots=regression_roots(manifest, self.roots, gates, night.critical),
             notes=(*notes, *unverified_identities(manifest, night.facts), *self._phi_notes()),
         )
-
-    def _regression_roots(self, gates: Sequence[GateResult]) -> tuple[RegressionRoot, ...]:
-        """Who is told of what: critical failures and gates first, then what fresh trials confirmed.
-
-        The owner is the gate's where all cases are of one category, else the suite's.
-        """
-        manifest = self.night.manifest
-        owners = {gate.category: gate.owner for gate in manifest.gates}
-        roots: list[RegressionRoot] = []
-        critical = {one.category for one in self.night.critical}
-        for gate in gates:
-            if gate.acts or gate.category in critical:
-                severity: Literal["page", "critical"] = (
-                    "critical" if gate.category in critical else "page"
-                )
-                roots.append(RegressionRoot("gate", gate.category, gate.owner, severity))
-        told = {root.name for root in roots}
-        for root in self.roots:
-            own = root.members[0]
-            categories = {stamp.category for stamp in manifest.cases if stamp.case_id in root.cases}
-            if own.metric == "pass_rate" and categories <= told:
-                continue
-            owner = owners.get(next(iter(categories))) if len(categories) == 1 else None
-            roots.append(
-                RegressionRoot(
-                    kind=own.level,
-                    name=manifest.suite if own.level == "suite" else own.group,
-                    owner=owner or manifest.suite_owner or manifest.endpoint_owner,
-                    severity="page",
-                    members=tuple(f"{m.metric}/{m.level}/{m.group}" for m in root.members),
-                )
-            )
-        return tuple(roots)
 
     def _gate(self, index: int) -> GateRerun:
         manifest, constants = self.night.manifest, self.night.constants
@@ -241,122 +180,10 @@ class Decision:
         screened = screen(comparison, hypotheses, self._phi, night.constants, hard_cases)
         return [
             one
-            if self._is_group_comparable(one.hypothesis) is None
+            if why_not_comparable(night, self._candidate, one.hypothesis) is None
             else replace(one, is_suspect=False)
             for one in screened
         ]
-
-    def _is_group_comparable(self, hypothesis: Hypothesis) -> str | None:
-        """Why a group is not comparable, or ``None``: it is."""
-        constants, manifest = self.night.constants, self.night.manifest
-        cases = self._group_cases(hypothesis)
-        planned = sum(stamp.trials for stamp in manifest.cases if stamp.case_id in cases)
-        resolved = sum(fact.is_resolved for case in cases for fact in self._candidate.of(case))
-        if planned and resolved / planned < constants.minimum_coverage:
-            return "coverage"
-        before = self._baseline_cases(hypothesis)
-        if manifest.is_partial:
-            return None
-        if before and len(before & set(hypothesis.cases)) / len(before) < constants.minimum_matched:
-            return "unmatched"
-        return None
-
-    def _group_cases(self, hypothesis: Hypothesis) -> set[str]:
-        manifest = self.night.manifest
-        if hypothesis.level == "suite":
-            return {stamp.case_id for stamp in manifest.cases}
-        if hypothesis.level == "category":
-            return {stamp.case_id for stamp in manifest.cases if stamp.category == hypothesis.group}
-        return set(hypothesis.cases)
-
-    def _baseline_cases(self, hypothesis: Hypothesis) -> set[str]:
-        newest = self.night.screening.manifests[-1]
-        if hypothesis.level == "suite":
-            return {stamp.case_id for stamp in newest.cases}
-        if hypothesis.level == "category":
-            return {stamp.case_id for stamp in newest.cases if stamp.category == hypothesis.group}
-        return set(hypothesis.cases)
-
-    def _findings(self, outcomes: Sequence[tuple[Suspect, Outcome]]) -> list[Finding]:
-        by_hypothesis = {suspect.hypothesis: (suspect, outcome) for suspect, outcome in outcomes}
-        better = self._improved()
-        findings: list[Finding] = []
-        for one in self._screened:
-            hypothesis = one.hypothesis
-            suspect, outcome = by_hypothesis.get(hypothesis, (None, None))
-            why_not = self._is_group_comparable(hypothesis)
-            state: VerdictState
-            if why_not is not None:
-                state, reason = "not_comparable", why_not
-            elif outcome == "confirmed":
-                state, reason = "regressed", "confirmed"
-            elif outcome is not None:
-                state, reason = "inconclusive", outcome
-            elif hypothesis in better:
-                state, reason = "improved", "both_baselines"
-            elif self._is_no_worse(one):
-                state, reason = "no_worse", "within_margin"
-            else:
-                state, reason = "inconclusive", "within_noise"
-            confirmed = suspect.compared if suspect is not None else None
-            findings.append(
-                Finding(
-                    metric=hypothesis.metric,
-                    level=hypothesis.level,
-                    group=hypothesis.group,
-                    state=state,
-                    reason=reason,
-                    margin=hypothesis.margin(),
-                    screened=one.compared.measured,
-                    confirmed=confirmed.measured if confirmed is not None else None,
-                )
-            )
-        return findings
-
-    def _is_no_worse(self, one: Screened) -> bool:
-        """No worse also if every trial without a score had failed."""
-        hypothesis = one.hypothesis
-        margin = hypothesis.margin()
-        if not one.compared.is_no_worse(hypothesis.metric, margin):
-            return False
-        if hypothesis.metric != "pass_rate":
-            return True
-        cases = set(hypothesis.cases)
-        if all(fact.is_resolved for fact in self._candidate if fact.case_id in cases):
-            return True
-        worst = Comparison(self.night.screening.facts, self._candidate, unresolved_as=0.0)
-        compared = worst.compare(
-            hypothesis.metric, hypothesis.cases, self._factor(hypothesis), 0.05
-        )
-        return compared is not None and compared.is_no_worse(hypothesis.metric, margin)
-
-    def _improved(self) -> set[Hypothesis]:
-        """Hypotheses whose mirror image holds against both baselines; nothing is rerun for it."""
-        constants = self.night.constants
-        if self._comparison is None:
-            return set()
-        hits = [
-            one
-            for one in self._screened
-            if one.hypothesis.level != "case"
-            and one.compared.result.p_better <= one.hypothesis.screen_level(constants, 10)
-            and _is_past_floor(one, constants)
-        ]
-        if not hits:
-            return set()
-        other = Comparison(self.night.confirming.facts, self._candidate)
-        compared: list[Compared | None] = [
-            other.compare(
-                one.hypothesis.metric, one.hypothesis.cases, self._factor(one.hypothesis), 0.05
-            )
-            for one in hits
-        ]
-        p_values = [1.0 if one is None else one.result.p_better for one in compared]
-        rejected = holm(p_values, constants.night_alpha).reject
-        return {one.hypothesis for one, is_better in zip(hits, rejected, strict=True) if is_better}
-
-    def _factor(self, hypothesis: Hypothesis) -> float:
-        return self._phi.get(f"{hypothesis.metric}/{hypothesis.level}", 1.0)
 
     def _state(  # noqa: PLR0911 - one line a rule, in order of precedence
         self, findings: Sequence[Finding], gates: Sequence[GateResult]
@@ -393,28 +220,6 @@ class Decision:
         facts = (*self.night.screening.facts, *self.night.confirming.facts)
         return told(ordered, facts, self.night.manifest, self.night.facts)
 
-    def _case_changes(self) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-        """Cases that were added, removed, or changed in what is asked or demanded."""
-        if not self.night.screening.manifests:
-            return (), (), ()
-        newest = max(
-            (*self.night.screening.manifests, *self.night.confirming.manifests),
-            key=lambda manifest: manifest.planned_at,
-        )
-        before = {stamp.case_id: stamp for stamp in newest.cases}
-        after = {stamp.case_id: stamp for stamp in self.night.manifest.cases}
-        changed = (
-            case_id
-            for case_id in sorted(before.keys() & after.keys())
-            if (before[case_id].execution_hash, before[case_id].grading_hash)
-            != (after[case_id].execution_hash, after[case_id].grading_hash)
-        )
-        return (
-            tuple(sorted(after.keys() - before.keys())),
-            () if self.night.manifest.is_partial else tuple(sorted(before.keys() - after.keys())),
-            tuple(changed),
-        )
-
     def _compared_count(self) -> int:
         if self._comparison is None:
             return 0
@@ -434,35 +239,3 @@ class Decision:
             for key, phi in sorted(self._phi.items())
             if phi > 2
         )
-
-
-def broken_reason(
-    counts: OutcomeCounts, facts: Sequence[TrialFact], constants: DecisionConstants
-) -> str | None:
-    """Why there can be no verdict at all, or ``None``."""
-    coverage = counts.coverage
-    if coverage is None:
-        return "no case was selected: nothing was planned, so nothing is known"
-    if coverage >= constants.minimum_coverage:
-        return None
-    kinds: dict[str, int] = {}
-    for fact in facts:
-        if not fact.is_resolved:
-            kind = fact.error_kind or fact.outcome
-            kinds[kind] = kinds.get(kind, 0) + 1
-    if counts.missing:
-        kinds["no record"] = counts.missing
-    told = ", ".join(
-        f"{count} {kind}" for kind, count in sorted(kinds.items(), key=lambda i: -i[1])
-    )
-    return (
-        f"only {counts.graded} of {counts.planned} planned trials were graded "
-        f"({coverage:.0%}, at least {constants.minimum_coverage:.0%} are needed): {told}"
-    )
-
-
-def _is_past_floor(one: Screened, constants: DecisionConstants) -> bool:
-    floor, estimate = one.hypothesis.floor(constants), one.compared.result.estimate
-    if one.hypothesis.metric == "pass_rate":
-        return estimate >= floor
-    return estimate <= -math.log1p(floor)

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from watchkeeper.domain.decision import DecisionConstants
-from watchkeeper.domain.verdict import Level
+from watchkeeper.domain.run import Manifest
+from watchkeeper.domain.verdict import CriticalFailure, GateResult, Level, RegressionRoot
 from watchkeeper.stats.comparison import Comparison
 from watchkeeper.stats.confirmation import Suspect
 from watchkeeper.stats.hypotheses import Hypothesis
@@ -54,6 +56,44 @@ def group_by_root(
         else:
             parent.append(hypothesis)
     return [Root(tuple(members)) for members in roots]
+
+
+def regression_roots(
+    manifest: Manifest,
+    confirmed: Sequence[Root],
+    gates: Sequence[GateResult],
+    critical_failures: Sequence[CriticalFailure],
+) -> tuple[RegressionRoot, ...]:
+    """Who is told of what: critical failures and gates first, then what fresh trials confirmed.
+
+    The owner is the gate's where all cases are of one category, else the suite's.
+    """
+    owners = {gate.category: gate.owner for gate in manifest.gates}
+    roots: list[RegressionRoot] = []
+    critical = {one.category for one in critical_failures}
+    for gate in gates:
+        if gate.acts or gate.category in critical:
+            severity: Literal["page", "critical"] = (
+                "critical" if gate.category in critical else "page"
+            )
+            roots.append(RegressionRoot("gate", gate.category, gate.owner, severity))
+    told = {root.name for root in roots}
+    for root in confirmed:
+        own = root.members[0]
+        categories = {stamp.category for stamp in manifest.cases if stamp.case_id in root.cases}
+        if own.metric == "pass_rate" and categories <= told:
+            continue
+        owner = owners.get(next(iter(categories))) if len(categories) == 1 else None
+        roots.append(
+            RegressionRoot(
+                kind=own.level,
+                name=manifest.suite if own.level == "suite" else own.group,
+                owner=owner or manifest.suite_owner or manifest.endpoint_owner,
+                severity="page",
+                members=tuple(f"{m.metric}/{m.level}/{m.group}" for m in root.members),
+            )
+        )
+    return tuple(roots)
 
 
 def _absorbed(hypothesis: Hypothesis, roots: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
