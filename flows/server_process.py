@@ -15,7 +15,7 @@ import threading
 import uvicorn
 from prefect.server.api.server import create_app
 
-GRACE_S = 5
+GRACE_S = 1
 
 
 def main() -> None:

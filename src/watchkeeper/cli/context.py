@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Coroutine
 from pathlib import Path
@@ -65,6 +64,8 @@ class Context:
 
 def run_async(work: Coroutine[Any, Any, T]) -> T:
     """Runs a coroutine to its end."""
+    import asyncio  # not for commands that only read: it costs as much as a query
+
     return asyncio.run(work)
 
 

@@ -1,4 +1,7 @@
-"""What differs between the baselines and the run, told before any verdict."""
+"""What differs between the baselines and the run, told before any verdict.
+
+Source: docs/statistics.md#comparability
+"""
 
 from __future__ import annotations
 

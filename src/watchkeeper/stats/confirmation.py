@@ -1,6 +1,6 @@
 """Fresh trials for suspects alone, in batches, and what they confirm against the other baseline.
 
-Source: docs/statistics.md#the-night
+Source: docs/statistics.md#decision
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ class Confirmation:
         ]
         for suspect, is_rejected in zip(examined, rejected, strict=True):
             if not is_rejected:
-                outcomes.append((suspect, "not_confirmed"))
+                outcomes.append((suspect, self._why_not_confirmed(suspect)))
             elif _totals_disagree(suspect):
                 outcomes.append((suspect, "totals_disagree"))
             elif self._depends_on_unresolved(suspect):
@@ -228,6 +228,15 @@ class Confirmation:
             p, reaches = _case_rounds(comparison, hypothesis, floor)
             return compared, p, reaches
         return compared, compared.result.p_worse, estimate >= math.log1p(floor)
+
+    def _why_not_confirmed(self, suspect: Suspect) -> Outcome:
+        """Fresh trials that were not made, or have no score, say nothing against a suspect."""
+        resolved = sum(fact.is_resolved for fact in suspect.fresh)
+        wanted = suspect.batches * suspect.trials_a_batch * len(suspect.cases)
+        if resolved >= self._constants.minimum_coverage * wanted:
+            return "not_confirmed"
+        is_cut = any(fact.outcome == "skipped" for fact in suspect.fresh)
+        return "budget" if is_cut else "unresolved"
 
     def _depends_on_unresolved(self, suspect: Suspect) -> bool:
         """Whether the confirmation would fall if every unresolved fresh trial had passed."""

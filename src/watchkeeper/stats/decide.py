@@ -157,6 +157,9 @@ class Decision:
             constants,
             self._phi.get("pass_rate/category", 1.0),
         )
+        if self.broken is not None and result.state.startswith("failed"):
+            # A broken evaluation says nothing about the agent, and nothing is rerun for it.
+            result = replace(result, state="no_verdict", acts=False)
         trials = max((stamp.trials for stamp in stamps), default=1)
         return GateRerun(result, tuple(stamp.case_id for stamp in stamps), trials)
 
@@ -204,6 +207,9 @@ class Decision:
             return "not_comparable", findings[0].reason
         if any(one.reason in ("budget", "suspect") for one in findings):
             return "inconclusive", "suspect"
+        for reason in ("served_changed", "unresolved"):
+            if any(one.reason == reason for one in findings):
+                return "inconclusive", reason
         if any(one.state == "improved" for one in findings):
             return "improved", "both_baselines"
         suite = [one for one in findings if one.level == "suite"]

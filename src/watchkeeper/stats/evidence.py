@@ -1,4 +1,7 @@
-"""What to show beside a finding: tools whose use moved, and cases that show the change."""
+"""What to show beside a finding: tools whose use moved, and cases that show the change.
+
+Source: docs/statistics.md#hypotheses
+"""
 
 from __future__ import annotations
 

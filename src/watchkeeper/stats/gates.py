@@ -29,6 +29,9 @@ def judge_gate(
 ) -> GateResult:
     """A declared category held against its threshold, before any rerun.
 
+    Where too many trials have no score, only a failure that they could not undo is one: the gate
+    has no verdict unless the category would be below it had all of them passed.
+
     Args:
         gate: The gate as it stood.
         facts: The category's trials.
@@ -58,12 +61,14 @@ def judge_gate(
         failing_cases=failing,
     )
     may_act = gate.action != "report"
-    if rate is not None and rate < gate.threshold:
+    is_thin = coverage is None or coverage < constants.minimum_coverage
+    best = 1 - counts.failed / planned if planned else 1.0
+    if rate is None or (is_thin and best >= gate.threshold):
+        return replace(result, state="no_verdict")
+    if rate < gate.threshold:
         is_clear = gate.threshold < 1.0 and high is not None and high < gate.threshold
         state: GateState = "failed" if is_clear or purpose == "ci" else "failed_marginal"
         return replace(result, state=state, acts=may_act and state == "failed")
-    if rate is None or coverage is None or coverage < constants.minimum_coverage:
-        return replace(result, state="no_verdict")
     if low is not None and low < gate.threshold:
         return replace(result, state="passed_not_proven")
     return result

@@ -1,4 +1,7 @@
-"""Which groups of cases are asked about, each set of cases once."""
+"""Which groups of cases are asked about, each set of cases once.
+
+Source: docs/statistics.md#hypotheses
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ class Hypothesis:
         Args:
             constants: The constants of the procedure.
             pass_hypothesis_count: Pass-rate hypotheses of ungated categories and tools.
-        Source: docs/statistics.md#the-night
+        Source: docs/statistics.md#screen
         """
         if self.level == "suite":
             return constants.suite_screen

@@ -1,4 +1,7 @@
-"""All that a decision is made from, and whether it can be compared at all."""
+"""All that a decision is made from, and whether it can be compared at all.
+
+Source: docs/statistics.md#comparability
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The screen: which hypotheses the night's own trials make suspects. A suspect is not a page.
 
-Source: docs/statistics.md#the-night
+Source: docs/statistics.md#screen
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -12,6 +12,7 @@ import duckdb
 from watchkeeper.errors import RecordUnreadable
 from watchkeeper.store import tables
 from watchkeeper.store.cache import FileRef, ObjectCache
+from watchkeeper.store.mentions import needed_names
 from watchkeeper.store.records import Commit, RunRecords
 from watchkeeper.store.statements import query, statements
 
@@ -37,24 +38,26 @@ class History:
         self.commits: list[Commit] = records.commits()
 
     def connect(
-        self, run_ids: Iterable[str] | None = None, *, with_transcripts: bool = True
+        self, run_ids: Iterable[str] | None = None, *, asked: Iterable[str] | None = None
     ) -> duckdb.DuckDBPyConnection:
-        """A connection with all record tables and views.
+        """A connection with the record tables and views.
 
         Args:
             run_ids: The runs whose trials are wanted; all by default.
-            with_transcripts: Whether the files with what was said are wanted too.
+            asked: The statements that will be run: only what they mention is read and made, by
+                default everything.
         """
         wanted = None if run_ids is None else set(run_ids)
         chosen = [one for one in self.commits if wanted is None or one.run_id in wanted]
+        needed = None if asked is None else needed_names(asked)
         connection = tables.connect()
-        tables.create_tables(connection, without=tables.RECORD_TABLES)
+        tables.create_tables(connection, without=tables.RECORD_TABLES, only=needed)
         for table in tables.RECORD_TABLES:
-            is_wanted = with_transcripts or table != "transcripts"
-            self._attach(connection, table, _references(chosen, table) if is_wanted else [])
+            if needed is None or table in needed:
+                self._attach(connection, table, _references(chosen, table))
         with TemporaryDirectory(prefix="watchkeeper-") as folder:
-            fill_small_tables(connection, chosen, self._records, Path(folder))
-        tables.create_views(connection)
+            fill_small_tables(connection, chosen, self._records, Path(folder), only=needed)
+        tables.create_views(connection, only=needed)
         return connection
 
     def rows(
@@ -62,23 +65,23 @@ class History:
         name: str,
         parameters: Mapping[str, object],
         run_ids: Iterable[str] | None = None,
-        *,
-        with_transcripts: bool = False,
     ) -> list[Row]:
         """The rows of a named query over the trials of some runs."""
-        connection = self.connect(run_ids, with_transcripts=with_transcripts)
+        statement = query(name)
+        connection = self.connect(run_ids, asked=[statement])
         try:
-            return fetch(connection, query(name), parameters)
+            return fetch(connection, statement, parameters)
         finally:
             connection.close()
 
     def unsound_rows(self, run_id: str) -> dict[str, int]:
         """How many faulty rows each check of sql/checks finds in a run; empty means sound."""
-        connection = self.connect([run_id], with_transcripts=False)
+        checks = statements("checks")
+        connection = self.connect([run_id], asked=checks.values())
         try:
             found = {
                 name: len(fetch(connection, statement, {"run_id": run_id}))
-                for name, statement in statements("checks").items()
+                for name, statement in checks.items()
             }
         finally:
             connection.close()
@@ -136,14 +139,28 @@ def fill_small_tables(
     commits: Sequence[Commit],
     records: RunRecords,
     scratch: Path,
+    only: Collection[str] | None = None,
 ) -> None:
-    """Fills the tables that come from JSON: runs, planned cases, verdicts, incidents."""
-    tables.insert_rows(connection, "run_records", map(_run_row, commits), scratch)
-    planned = (row for commit in commits for row in _planned_rows(commit))
-    tables.insert_rows(connection, "planned_cases", planned, scratch)
-    verdicts = (row for verdict in records.verdicts() for row in _verdict_rows(verdict))
-    tables.insert_rows(connection, "verdict_records", verdicts, scratch)
-    tables.insert_rows(connection, "incident_records", incident_rows(records.events()), scratch)
+    """Fills the tables that come from JSON: runs, planned cases, verdicts, incidents.
+
+    Args:
+        connection: Holds the tables.
+        commits: The runs that are wanted.
+        records: The runs of the store.
+        scratch: A folder for files that are gone afterwards.
+        only: The names of the tables that are needed; all by default.
+    """
+    rows_of: dict[str, Callable[[], Iterable[Row]]] = {
+        "run_records": lambda: map(_run_row, commits),
+        "planned_cases": lambda: (row for commit in commits for row in _planned_rows(commit)),
+        "verdict_records": lambda: (
+            row for verdict in records.verdicts() for row in _verdict_rows(verdict)
+        ),
+        "incident_records": lambda: incident_rows(records.events()),
+    }
+    for table, rows in rows_of.items():
+        if only is None or table in only:
+            tables.insert_rows(connection, table, rows(), scratch)
 
 
 def _run_row(commit: Commit) -> Row:

@@ -50,18 +50,18 @@ def ask(
     Raises:
         UsageError: It is not one reading statement, or DuckDB refuses it.
     """
-    connection = history.connect()
+    _check(statement)
+    connection = history.connect(asked=[statement])
     try:
-        _check(connection, statement)
         _lock(connection, history)
         return _answer(connection, statement, parameters, max_rows, timeout_s)
     finally:
         connection.close()
 
 
-def _check(connection: duckdb.DuckDBPyConnection, statement: str) -> None:
+def _check(statement: str) -> None:
     try:
-        found = connection.extract_statements(statement)
+        found = duckdb.extract_statements(statement)
     except duckdb.Error as error:
         raise UsageError(f"the query cannot be read: {_plain(error)}") from error
     if len(found) != 1:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import duckdb
 
 from watchkeeper.errors import RecordUnreadable
+from watchkeeper.store.mentions import made_name
 from watchkeeper.store.statements import statements
 
 ROW_GROUP_SIZE = 20_000
@@ -42,23 +43,32 @@ def connect(
     return connection
 
 
-def create_tables(connection: duckdb.DuckDBPyConnection, without: Iterable[str] = ()) -> None:
-    """Creates the record tables of sql/schema, but for those named in ``without``."""
+def create_tables(
+    connection: duckdb.DuckDBPyConnection,
+    without: Iterable[str] = (),
+    only: Collection[str] | None = None,
+) -> None:
+    """Creates the record tables of sql/schema.
+
+    Args:
+        connection: Where they are made.
+        without: Tables that are not made here.
+        only: The names of those that are needed; all by default.
+    """
     left_out = set(without)
     for statement in statements("schema").values():
-        if table_of(statement) not in left_out:
+        name = made_name(statement)
+        if name not in left_out and (only is None or name in only):
             connection.execute(statement)
 
 
-def create_views(connection: duckdb.DuckDBPyConnection) -> None:
-    """Creates the views of sql/views over the record tables."""
+def create_views(
+    connection: duckdb.DuckDBPyConnection, only: Collection[str] | None = None
+) -> None:
+    """Creates the views of sql/views over the record tables; ``only`` names those needed."""
     for statement in statements("views").values():
-        connection.execute(statement)
-
-
-def table_of(statement: str) -> str:
-    """The table that a schema statement creates."""
-    return statement.split("create table ", 1)[1].split(" ", 1)[0]
+        if only is None or made_name(statement) in only:
+            connection.execute(statement)
 
 
 def schema_of(table: str) -> str:
@@ -68,19 +78,15 @@ def schema_of(table: str) -> str:
         KeyError: There is no such table.
     """
     for statement in statements("schema").values():
-        if table_of(statement) == table:
+        if made_name(statement) == table:
             return statement
     raise KeyError(table)
 
 
 def columns_of(connection: duckdb.DuckDBPyConnection, table: str) -> dict[str, str]:
     """The columns of a table with their DuckDB types, in order."""
-    described = connection.execute(
-        "select column_name, data_type from duckdb_columns() where table_name = $table "
-        "order by column_index",
-        {"table": table},
-    )
-    return {name: str(kind) for name, kind in described.fetchall()}
+    described = connection.execute(f"describe {table}").fetchall()
+    return {str(row[0]): str(row[1]) for row in described}
 
 
 def insert_json_lines(
@@ -115,12 +121,14 @@ def insert_json_lines(
         expected = {member: f"struct({fields}){'[]' if is_list else ''}"}
         select = f"unnest({member}{', recursive := true' if is_list else ''})"
     where = "" if member is None else f" where {member} is not null"
+    # Written out, because DuckDB looks for pandas anew for every value that is a parameter.
+    listed = ", ".join(_quoted(path) for path in paths)
+    typed = ", ".join(f"{_quoted(name)}: {_quoted(kind)}" for name, kind in expected.items())
     try:
         connection.execute(
-            f"insert into {table} by name select {select} from read_json($paths, "  # noqa: S608
-            "format = 'newline_delimited', columns = $columns, "
-            f"maximum_object_size = $line_bytes){where}",
-            {"paths": paths, "columns": expected, "line_bytes": _longest_line(paths)},
+            f"insert into {table} by name select {select} from read_json([{listed}], "  # noqa: S608
+            f"format = 'newline_delimited', columns = {{{typed}}}, "
+            f"maximum_object_size = {_longest_line(paths)}){where}"
         )
     except duckdb.Error as error:
         raise RecordUnreadable(
@@ -152,7 +160,7 @@ def write_parquet(connection: duckdb.DuckDBPyConnection, table: str, path: Path)
         "grade_records": "case_id, trial_id, attempt, assertion",
     }[table]
     connection.execute(
-        f"copy (select * from {table} order by {order}) to '{_quoted(path)}' "  # noqa: S608
+        f"copy (select * from {table} order by {order}) to {_quoted(str(path))} "  # noqa: S608
         f"(format parquet, compression zstd, row_group_size {ROW_GROUP_SIZE})"
     )
     found = connection.execute(f"select count(*) from {table}").fetchone()  # noqa: S608
@@ -168,5 +176,5 @@ def _longest_line(paths: Iterable[str]) -> int:
     return longest
 
 
-def _quoted(path: Path) -> str:
-    return str(path).replace("'", "''")
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
