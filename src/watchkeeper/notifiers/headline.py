@@ -95,7 +95,7 @@ def status(verdict: Verdict) -> str:
     if verdict.state == "regressed":
         return "BELOW A GATE THAT ONLY REPORTS"
     if not phrases.has_history(verdict):
-        return "FIRST RECORD"
+        return "NO BASELINE YET"
     return {"improved": "IMPROVED", "no_worse": "NO WORSE"}.get(verdict.state, "INCONCLUSIVE")
 
 
@@ -125,7 +125,7 @@ def exit_meaning(verdict: Verdict) -> str:
     if verdict.state == "regressed":
         return "below a gate whose action is 'report'"
     if not phrases.has_history(verdict):
-        return "a first record is not a failure"
+        return "nothing to compare with yet is not a failure"
     if verdict.state in {"improved", "no_worse"}:
         return "nothing got worse beyond what was declared acceptable"
     return "nothing is confirmed as worse; that is not proof of no change"

@@ -170,10 +170,10 @@ def barren(verdict: Verdict) -> str | None:
     before, after = verdict.barren_before, verdict.barren_after
     if not before and not after:
         return None
-    return (
-        f"barren rounds {wording.percent(before)} → {wording.percent(after)} of all rounds"
-        " (every tool result in them empty or an error)"
-    )
+    moved = wording.percent(after)
+    if before is not None:
+        moved = f"{wording.percent(before)} → {moved}"
+    return f"barren rounds {moved} of all rounds (every tool result in them empty or an error)"
 
 
 def answers(verdict: Verdict) -> str:
@@ -219,7 +219,7 @@ def changes(verdict: Verdict, unchanged: Sequence[str] = ()) -> list[str]:
     same = f"the same: {', '.join(unchanged)}"
     is_worse = verdict.exit_code == 1
     if not lines and not has_history(verdict):
-        return ["there is no earlier run to hold this one against"]
+        return ["there are not enough accepted nights yet to hold this run against"]
     if not lines:
         lines.append("nothing that is recorded changed")
         if is_worse:

@@ -47,6 +47,8 @@ def made_name(statement: str) -> str:
 def _sources() -> Mapping[str, frozenset[str]]:
     """Every table and view by name, with what it reads."""
     tables = {made_name(one): frozenset[str]() for one in statements("schema").values()}
-    views = {made_name(one): frozenset(_SOURCE.findall(one)) for one in statements("views").values()}
+    views = {
+        made_name(one): frozenset(_SOURCE.findall(one)) for one in statements("views").values()
+    }
     known = tables.keys() | views.keys()
     return {name: sources & known for name, sources in {**tables, **views}.items()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import threading
 from collections.abc import Mapping, Sequence
@@ -50,18 +49,24 @@ def ask(
     Raises:
         UsageError: It is not one reading statement, or DuckDB refuses it.
     """
-    _check(statement)
-    connection = history.connect(asked=[statement])
-    try:
-        _lock(connection, history)
-        return _answer(connection, statement, parameters, max_rows, timeout_s)
-    finally:
-        connection.close()
+    for asked in ([statement], None):
+        connection = history.connect(asked=asked)
+        try:
+            _check(connection, statement)
+            _lock(connection, history)
+            return _answer(connection, statement, parameters, max_rows, timeout_s)
+        except UsageError as error:
+            # With everything made DuckDB knows which name was probably meant.
+            if asked is None or not isinstance(error.__cause__, duckdb.CatalogException):
+                raise
+        finally:
+            connection.close()
+    raise AssertionError("the last connection returns or raises")
 
 
-def _check(statement: str) -> None:
+def _check(connection: duckdb.DuckDBPyConnection, statement: str) -> None:
     try:
-        found = duckdb.extract_statements(statement)
+        found = connection.extract_statements(statement)
     except duckdb.Error as error:
         raise UsageError(f"the query cannot be read: {_plain(error)}") from error
     if len(found) != 1:
@@ -131,6 +136,8 @@ def _helpful(connection: duckdb.DuckDBPyConnection, error: duckdb.Error) -> str:
         known = connection.execute(
             "select distinct column_name from duckdb_columns() where not internal"
         ).fetchall()
+        import difflib  # noqa: PLC0415 - only a mistyped name needs it
+
         close = difflib.get_close_matches(missing.group(1), [name for (name,) in known], n=3)
         if close and "Candidate bindings" not in text:
             text += f"; did you mean {', '.join(close)}?"

@@ -55,7 +55,7 @@ EXIT_OF_STATUS = {
     "NO VERDICT": 3,
     "NOT COMPARABLE": 4,
     "BELOW A GATE THAT ONLY REPORTS": 0,
-    "FIRST RECORD": 0,
+    "NO BASELINE YET": 0,
     "IMPROVED": 0,
     "NO WORSE": 0,
     "INCONCLUSIVE": 0,
@@ -204,7 +204,7 @@ def test_the_next_command_fits_the_verdict() -> None:
 def test_a_first_record_is_not_a_failure_and_not_a_pass() -> None:
     """Night one says that nothing was compared."""
     text = verdict_text(first_night())
-    assert text.startswith("FIRST RECORD: pass rate 34/40 = 85 %; no history, nothing compared")
+    assert text.startswith("NO BASELINE YET: pass rate 34/40 = 85 %; no history, nothing compared")
     assert "nothing was compared, so a change could not have been seen" in text
 
 
