@@ -13,7 +13,7 @@ from prefect.context import FlowRunContext
 from prefect.runtime import flow_run
 from prefect.states import Cancelled
 from watchkeeper.flows.handover import Handover, handed, handing, services_of
-from watchkeeper.flows.pair import pair_in_a_flow
+from watchkeeper.flows.pair import PairFlows
 from watchkeeper.flows.runs import FLOW, plain, publish, with_services
 from watchkeeper.flows.server import prefect_server
 from watchkeeper.flows.slots import choose_slot, latest_slot
@@ -58,7 +58,7 @@ async def nightly(project: str | None = None, slot: str | None = None) -> State[
         result = await pipeline.nightly(
             slot_at,
             prefect_steps(plain_steps(Workshop(services))),
-            pair_in_a_flow,
+            PairFlows(),
             trigger=mine.trigger if mine is not None else _trigger(scheduled_at),
         )
         if mine is not None:

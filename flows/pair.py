@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,34 +26,48 @@ class _Outcome:
     error: Exception | None = None
 
 
-async def pair_in_a_flow(request: RunRequest, steps: Steps) -> Verdict:
-    """The verdict of one endpoint × suite, worked out in a subflow of that name.
+class PairFlows:
+    """Works out the pairs of one night, each in a subflow of its own.
 
-    Prefect's trouble costs no verdict: one that was reached counts although its state could not
-    be recorded, and where the subflow could not begin the pair runs without it.
-
-    Raises:
-        WatchkeeperError: What ended the pair.
+    The subflows begin one after another and then run at the same time: SQLite takes one write at a
+    time, and flow runs that begin together find it locked and wait for seconds.
     """
-    outcome = _Outcome()
-    services = steps.workshop.services
 
-    @flow(name="watchkeeper-pair", flow_run_name="{endpoint} × {suite}", **FLOW)
-    async def pair(endpoint: str, suite: str, run_id: str) -> State[Any]:  # noqa: ARG001 - shown by Prefect
-        try:
-            outcome.verdict = await evaluate_and_compare(request, steps)
-        except Exception as error:  # noqa: BLE001 - raised again below, out of Prefect's sight
-            outcome.error = error
-            return error_state(error, services.redactor)
-        return verdict_state(outcome.verdict)
+    def __init__(self) -> None:
+        self._gate = asyncio.Lock()
 
-    try:
-        await pair(request.endpoint, request.suite, request.run_id, return_state=True)
-    except Exception as trouble:  # noqa: BLE001 - bookkeeping never decides about a pair
-        name = f"{request.endpoint} × {request.suite}"
-        services.tell(f"{name}: Prefect: {plain(trouble, services)}")
-    if outcome.error is not None:
-        raise outcome.error
-    if outcome.verdict is not None:
-        return outcome.verdict
-    return await evaluate_and_compare(request, steps)
+    async def __call__(self, request: RunRequest, steps: Steps) -> Verdict:
+        """The verdict of one endpoint × suite, from a subflow of that name.
+
+        Prefect's trouble costs no verdict: one that was reached counts although its state could
+        not be recorded, and where the subflow could not begin the pair runs without it.
+
+        Raises:
+            WatchkeeperError: What ended the pair.
+        """
+        outcome = _Outcome()
+        services = steps.workshop.services
+        with contextlib.ExitStack() as beginning:
+            await self._gate.acquire()
+            beginning.callback(self._gate.release)
+
+            @flow(name="watchkeeper-pair", flow_run_name="{endpoint} × {suite}", **FLOW)
+            async def pair(endpoint: str, suite: str, run_id: str) -> State[Any]:  # noqa: ARG001
+                beginning.close()  # the next one may begin
+                try:
+                    outcome.verdict = await evaluate_and_compare(request, steps)
+                except Exception as error:  # noqa: BLE001 - raised again below, as it is
+                    outcome.error = error
+                    return error_state(error, services.redactor)
+                return verdict_state(outcome.verdict)
+
+            try:
+                await pair(request.endpoint, request.suite, request.run_id, return_state=True)
+            except Exception as trouble:  # noqa: BLE001 - bookkeeping never decides about a pair
+                name = f"{request.endpoint} × {request.suite}"
+                services.tell(f"{name}: Prefect: {plain(trouble, services)}")
+        if outcome.error is not None:
+            raise outcome.error
+        if outcome.verdict is not None:
+            return outcome.verdict
+        return await evaluate_and_compare(request, steps)

@@ -21,9 +21,8 @@ from pydantic import ValidationError
 
 from watchkeeper import graders
 from watchkeeper.domain.case import Case
-from watchkeeper.domain.grade import Grade
+from watchkeeper.domain.grade import Grade, Grader, GradingContext
 from watchkeeper.domain.identity import content_hash
-from watchkeeper.domain.ports import Grader, GradingContext
 from watchkeeper.domain.trajectory import Round, ToolCall, Trajectory
 from watchkeeper.graders import (
     GraderModel,
@@ -150,7 +149,7 @@ def check(grade: Grade, grader: Grader) -> None:
 
 def context(grader: Grader, trajectory: Trajectory, stop_reason: str) -> GradingContext:
     """A case with this grader alone."""
-    return GradingContext(Case("c", "k", ("t",), (grader,)), trajectory, stop_reason)
+    return GradingContext(("t",), trajectory, stop_reason)
 
 
 def test_every_file_is_found_under_its_own_name() -> None:

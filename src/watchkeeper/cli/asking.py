@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import sys
 from pathlib import Path
@@ -100,6 +99,8 @@ def _print_json(answer: Answer) -> None:
 
 
 def _print_csv(answer: Answer) -> None:
+    import csv
+
     from watchkeeper.notifiers.text import harmless
     from watchkeeper.store.questions import shown
 

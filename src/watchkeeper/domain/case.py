@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from watchkeeper.domain.grade import Grader
 from watchkeeper.domain.identity import content_hash
-
-if TYPE_CHECKING:
-    from watchkeeper.domain.ports import Grader
 
 SideEffects = Literal["none", "sandbox", "live"]
 Dimension = Literal["correctness", "evidence", "process", "safety"]

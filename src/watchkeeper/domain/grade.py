@@ -1,10 +1,12 @@
-"""What a grader concluded about one assertion, and what that makes of the trial."""
+"""Graders, what they conclude about one assertion, and what that makes of the trial."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal, Protocol, runtime_checkable
+
+from watchkeeper.domain.trajectory import Trajectory
 
 Severity = Literal["normal", "critical"]
 GradeOutcome = Literal["passed", "failed", "error", "unresolved"]
@@ -29,6 +31,46 @@ class Grade:
     reason: str
     severity: Severity = "normal"
     evidence: Evidence = "answer"
+
+
+@dataclass(frozen=True, slots=True)
+class GradingContext:
+    """The one argument of a grader: what the user said, what happened, how the trial ended."""
+
+    turns: tuple[str, ...]
+    trajectory: Trajectory
+    stop_reason: str
+
+
+@runtime_checkable
+class Grader(Protocol):
+    """Turns what happened into a grade for one assertion."""
+
+    kind: ClassVar[str]
+    version: ClassVar[int]
+    evidence: ClassVar[Evidence]
+
+    @property
+    def severity(self) -> Severity:
+        """Whether its failure alone wakes somebody."""
+        ...
+
+    @property
+    def assertion(self) -> str:
+        """What is asserted, in a few words, unique within the case: ``at_most find_files 5``."""
+        ...
+
+    def mentioned_tools(self) -> tuple[str, ...]:
+        """The tools that the assertion names, so that a misspelt one is found at load time."""
+        ...
+
+    def parameters(self) -> dict[str, object]:
+        """Everything that decides, as JSON; part of the grading hash."""
+        ...
+
+    def grade(self, context: GradingContext) -> Grade:
+        """The grade; never raises on anything that an agent can say."""
+        ...
 
 
 def trial_outcome(status: str, grades: Iterable[Grade]) -> Outcome:

@@ -1,16 +1,15 @@
-"""What the library asks of its surroundings: endpoints, graders, notifiers, time."""
+"""What the library asks of its surroundings: endpoints, notifiers, time."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import ClassVar, Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol
 
 from watchkeeper.domain.case import Case, TrialLimits
 from watchkeeper.domain.endpoint import ServedIdentity
-from watchkeeper.domain.grade import Evidence, Grade, Severity
-from watchkeeper.domain.trajectory import Round, ToolCall, Trajectory
+from watchkeeper.domain.trajectory import Round, ToolCall
 
 
 class Clock(Protocol):
@@ -123,42 +122,6 @@ class Adapter(Protocol):
 
     async def close(self) -> None:
         """Frees connections; never raises."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class GradingContext:
-    """The one argument of a grader: the case, what happened, and how the trial ended."""
-
-    case: Case
-    trajectory: Trajectory
-    stop_reason: str
-
-
-@runtime_checkable
-class Grader(Protocol):
-    """Turns what happened into a grade for one assertion."""
-
-    kind: ClassVar[str]
-    version: ClassVar[int]
-    evidence: ClassVar[Evidence]
-    severity: Severity
-
-    @property
-    def assertion(self) -> str:
-        """What is asserted, in a few words, unique within the case: ``at_most find_files 5``."""
-        ...
-
-    def mentioned_tools(self) -> tuple[str, ...]:
-        """The tools that the assertion names, so that a misspelt one is found at load time."""
-        ...
-
-    def parameters(self) -> dict[str, object]:
-        """Everything that decides, as JSON; part of the grading hash."""
-        ...
-
-    def grade(self, context: GradingContext) -> Grade:
-        """The grade; never raises on anything that an agent can say."""
         ...
 
 

@@ -12,7 +12,7 @@ import importlib
 import pkgutil
 from typing import Any, cast
 
-from watchkeeper.domain.ports import Grader
+from watchkeeper.domain.grade import Grader
 from watchkeeper.graders._base import (
     FINISHED,
     FINISHED_VERSION,

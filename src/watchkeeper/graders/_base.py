@@ -13,8 +13,7 @@ from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from watchkeeper.domain.grade import Evidence, Grade, GradeOutcome, Severity
-from watchkeeper.domain.ports import GradingContext
+from watchkeeper.domain.grade import Evidence, Grade, GradeOutcome, GradingContext, Severity
 from watchkeeper.domain.trajectory import Trajectory
 from watchkeeper.graders._refusals import (
     GraderValueError,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from watchkeeper.domain.case import Case
-from watchkeeper.domain.grade import Grade
-from watchkeeper.domain.ports import Grader, GradingContext
+from watchkeeper.domain.grade import Grade, Grader, GradingContext
 from watchkeeper.domain.trajectory import Trajectory
 from watchkeeper.graders._base import finished_grade
 from watchkeeper.graders._wording import LONGEST_REASON, clipped, quoted
@@ -21,7 +20,7 @@ def grade_trial(case: Case, trajectory: Trajectory, stop_reason: str) -> tuple[G
     raises gives an ``error``; nothing is raised here. Where the answer was truncated, every grade
     of the answer says so.
     """
-    context = GradingContext(case, trajectory, stop_reason)
+    context = GradingContext(case.turns, trajectory, stop_reason)
     grades = [_graded(grader, context) for grader in case.graders]
     if stop_reason == "truncated":
         grades = [_noted(grade) for grade in grades]

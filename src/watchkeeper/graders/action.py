@@ -6,8 +6,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from watchkeeper.domain.grade import Evidence, Grade
-from watchkeeper.domain.ports import GradingContext
+from watchkeeper.domain.grade import Evidence, Grade, GradingContext
 from watchkeeper.graders._base import GraderModel
 from watchkeeper.graders._tool_rules import LONGEST_TOOL, called_tools
 from watchkeeper.graders._wording import named

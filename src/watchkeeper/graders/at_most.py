@@ -7,8 +7,7 @@ from typing import Any, ClassVar, Self
 
 from pydantic import Field
 
-from watchkeeper.domain.grade import Grade
-from watchkeeper.domain.ports import GradingContext
+from watchkeeper.domain.grade import Grade, GradingContext
 from watchkeeper.graders._refusals import GraderValueError, Problem
 from watchkeeper.graders._tool_rules import LONGEST_TOOL, ToolRule, times
 from watchkeeper.graders._wording import named, shown

@@ -6,8 +6,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from watchkeeper.domain.grade import Grade
-from watchkeeper.domain.ports import GradingContext
+from watchkeeper.domain.grade import Grade, GradingContext
 from watchkeeper.graders._match import difference
 from watchkeeper.graders._tool_rules import ArgumentRule, called_tools, times
 from watchkeeper.graders._wording import named

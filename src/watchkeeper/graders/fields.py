@@ -7,8 +7,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from watchkeeper.domain.grade import Evidence, Grade
-from watchkeeper.domain.ports import GradingContext
+from watchkeeper.domain.grade import Evidence, Grade, GradingContext
 from watchkeeper.domain.trajectory import Trajectory
 from watchkeeper.graders._base import GraderModel, is_visible
 from watchkeeper.graders._json import NOT_JSON, NotJson, read_answer

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
 
 from pydantic import Field
 
-from watchkeeper.domain.grade import Evidence, Grade
+from watchkeeper.domain.grade import Evidence, Grade, GradingContext
 from watchkeeper.domain.identity import content_hash
-from watchkeeper.domain.ports import GradingContext
 from watchkeeper.graders._base import GraderModel
 from watchkeeper.graders._json import NOT_JSON, NotJson, json_fault, read_answer
 from watchkeeper.graders._pattern import pattern_test

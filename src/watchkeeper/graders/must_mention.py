@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from watchkeeper.domain.grade import Grade
-from watchkeeper.domain.ports import GradingContext
+from watchkeeper.domain.grade import Grade, GradingContext
 from watchkeeper.graders._base import is_visible
 from watchkeeper.graders._mentions import Mention, comparable
 from watchkeeper.graders._wording import quoted

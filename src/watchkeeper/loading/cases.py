@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection
 
 from watchkeeper.domain.case import Case, ScriptedResult, ScriptedTool
-from watchkeeper.domain.ports import Grader
+from watchkeeper.domain.grade import Grader
 from watchkeeper.errors import Fault
 from watchkeeper.graders import GraderValueError, build_graders, grader_kinds
 from watchkeeper.loading.models import CaseModel, ScriptedResultModel, ScriptedToolModel

@@ -10,12 +10,13 @@ imported before it is asked for, so that a report does not load a vendor's clien
 
 from __future__ import annotations
 
-import pkgutil
 from importlib import import_module
 
 
 def notifier_classes() -> dict[str, type]:
     """Every notifier found here, by its kind."""
+    import pkgutil  # noqa: PLC0415 - the words of this package are used without it
+
     found: dict[str, type] = {}
     for module_info in pkgutil.iter_modules(__path__):
         if module_info.name.startswith("_"):

@@ -230,13 +230,11 @@ class Confirmation:
         return compared, compared.result.p_worse, estimate >= math.log1p(floor)
 
     def _why_not_confirmed(self, suspect: Suspect) -> Outcome:
-        """Fresh trials that were not made, or have no score, say nothing against a suspect."""
+        """Fresh trials without a score say nothing against a suspect."""
         resolved = sum(fact.is_resolved for fact in suspect.fresh)
         wanted = suspect.batches * suspect.trials_a_batch * len(suspect.cases)
-        if resolved >= self._constants.minimum_coverage * wanted:
-            return "not_confirmed"
-        is_cut = any(fact.outcome == "skipped" for fact in suspect.fresh)
-        return "budget" if is_cut else "unresolved"
+        is_enough = resolved >= self._constants.minimum_coverage * wanted
+        return "not_confirmed" if is_enough else "unresolved"
 
     def _depends_on_unresolved(self, suspect: Suspect) -> bool:
         """Whether the confirmation would fall if every unresolved fresh trial had passed."""

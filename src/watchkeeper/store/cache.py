@@ -7,8 +7,7 @@ import hashlib
 import os
 import re
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ KEEP_SECONDS = 600.0
 UNFINISHED_SECONDS = 3600.0
 """A file still being written is left alone for this long; then its writer is taken for dead."""
 
+_TOO_FEW_FOR_THREADS = 2
 _LOCK = ".lock"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -107,13 +107,24 @@ class ObjectCache:
                 own[file] = path
         if kept:
             self._mark_used(kept.values())
-        with ThreadPoolExecutor(self._workers, thread_name_prefix="objects") as pool:
-            # The first fault ends the call; what was not begun by then is not begun.
-            list(pool.map(self._check, own.keys(), own.values()))
-            list(pool.map(self._fetch, kept.keys(), kept.values()))
+        self._with_each(self._check, own)
+        self._with_each(self._fetch, kept)
         if kept:
             self._evict(keep={path.name for path in kept.values()})
         return [(own.get(file) or kept[file]) for file in files]
+
+    def _with_each(self, do: Callable[[FileRef, Path], None], files: Mapping[FileRef, Path]) -> None:
+        """Does something with every file, with several at once where there are several."""
+        if len(files) < _TOO_FEW_FOR_THREADS:
+            for file, path in files.items():
+                do(file, path)
+            return
+        # Loaded where threads are worth it: a question to a small store should not pay for them.
+        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415
+
+        with ThreadPoolExecutor(self._workers, thread_name_prefix="objects") as pool:
+            # The first fault ends the call; what was not begun by then is not begun.
+            list(pool.map(do, files.keys(), files.values()))
 
     def _check(self, file: FileRef, path: Path) -> None:
         with file_faults("reading", path):

@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from watchkeeper.domain.case import Case
-from watchkeeper.domain.grade import Grade
-from watchkeeper.domain.ports import Grader, GradingContext
+from watchkeeper.domain.grade import Grade, Grader, GradingContext
 from watchkeeper.domain.trajectory import Round, ToolCall, Trajectory
 from watchkeeper.graders import build_graders
 
@@ -68,7 +67,7 @@ def grade() -> Grading:
         (grader,) = build_graders(kind, value)
         one = Case("some-case", "some-category", ("Do it.",), (grader,))
         return grader.grade(
-            GradingContext(one, _trajectory(answer, calls, action, state), "answered")
+            GradingContext(one.turns, _trajectory(answer, calls, action, state), "answered")
         )
 
     return build

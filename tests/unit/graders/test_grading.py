@@ -8,8 +8,7 @@ from typing import ClassVar
 import pytest
 
 from watchkeeper.domain.case import Case
-from watchkeeper.domain.grade import Evidence, Grade, Severity, trial_outcome
-from watchkeeper.domain.ports import GradingContext
+from watchkeeper.domain.grade import Evidence, Grade, GradingContext, Severity, trial_outcome
 from watchkeeper.domain.trajectory import Round, Trajectory
 from watchkeeper.graders import finished_grade, grade_trial
 
@@ -179,4 +178,4 @@ def test_a_grader_with_a_bug_gives_an_error_and_ends_nothing(
 def test_the_guard_alone_can_be_asked(case: MakeCase, trajectory: MakeTrajectory) -> None:
     """``None`` means that the assertions decide."""
     one = case(EXPECT)
-    assert finished_grade(GradingContext(one, trajectory("x"), "answered")) is None
+    assert finished_grade(GradingContext(one.turns, trajectory("x"), "answered")) is None

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from watchkeeper.domain.case import Case
-from watchkeeper.domain.grade import Grade
-from watchkeeper.domain.ports import GradingContext
+from watchkeeper.domain.grade import Grade, GradingContext
 from watchkeeper.domain.trajectory import Trajectory
 from watchkeeper.graders import build_graders
 
@@ -121,7 +120,7 @@ def test_a_separate_text_is_found_wherever_it_stands(
         (grader,) = build_graders(kind, value)
         one = Case("c", "k", ("t",), (grader,))
         outcomes.append(
-            grader.grade(GradingContext(one, Trajectory(answer=answer), "answered")).outcome
+            grader.grade(GradingContext(one.turns, Trajectory(answer=answer), "answered")).outcome
         )
     if how == "none" or not (after and _joins(after[0])):
         assert outcomes == ["passed", "failed"]

@@ -8,10 +8,8 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
-
-import pytest
 
 from tests.unit.stats.facts import CONSTANTS, conclude_with, gate, manifest, stamps
 from watchkeeper.domain.facts import FactTable, TrialFact
