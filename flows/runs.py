@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import tempfile
 import traceback
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any, TypedDict
 
 from prefect.artifacts import acreate_markdown_artifact
@@ -31,11 +33,19 @@ class FlowOptions(TypedDict):
     retries: int
     persist_result: bool
     log_prints: bool
+    result_storage: Any
 
 
 # A flow is not repeated by Prefect: starting the same slot again is what makes up for a night, and
-# the store is the only memory. All is said because a profile may set other defaults.
-FLOW = FlowOptions(retries=0, persist_result=False, log_prints=False)
+# the store is the only memory. All is said because a profile may set other defaults. Without a
+# place for results, which none of these flows has, Prefect would ask its server for one at every
+# start, twice, and block the event loop meanwhile.
+FLOW = FlowOptions(
+    retries=0,
+    persist_result=False,
+    log_prints=False,
+    result_storage=Path(tempfile.gettempdir(), "watchkeeper-no-results"),
+)
 
 
 async def with_services(

@@ -13,14 +13,21 @@ import time
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from prefect.events.worker import EventsWorker
-from prefect.settings import PREFECT_API_URL, get_current_settings, temporary_settings
+from prefect.settings import (
+    PREFECT_API_URL,
+    PREFECT_CLIENT_MAX_RETRIES,
+    get_current_settings,
+    temporary_settings,
+)
+from watchkeeper.flows.events import bounded_events
 
 from watchkeeper.settings import read_settings
 
 START_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 10.0
-_PROGRAM = "watchkeeper.flows.server_process"
+# A server on the same machine is busy for seconds or gone for good.
+_CLIENT_RETRIES = 3
+PROGRAM = "watchkeeper.flows.server_process"
 # A queue that is read message by message drops task runs when thousands come at once.
 _RECORDERS = {
     "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_READ_BATCH_SIZE": "50",
@@ -62,7 +69,8 @@ def prefect_server(*, is_lasting: bool = False, port: int = 0) -> Iterator[str]:
     """
     configured = PREFECT_API_URL.value()
     if configured:
-        yield configured
+        with bounded_events():
+            yield configured
         return
     with tempfile.TemporaryFile() as log, _listening(port) as listening:
         address = f"http://127.0.0.1:{listening.getsockname()[1]}"
@@ -70,13 +78,11 @@ def prefect_server(*, is_lasting: bool = False, port: int = 0) -> Iterator[str]:
         listening.close()  # a server that ended then refuses calls, where it would let them wait
         try:
             _wait_until_ready(child, address, log)
-            pages = {PREFECT_API_URL: f"{address}/api"}
-            with temporary_settings(updates=pages):
-                try:
-                    yield f"{address}/api"
-                finally:
-                    # Task runs are recorded from events that are still on their way.
-                    EventsWorker.drain_all(timeout=STOP_TIMEOUT_S)
+            api = f"{address}/api"
+            retries = min(_CLIENT_RETRIES, PREFECT_CLIENT_MAX_RETRIES.value())
+            ours = {PREFECT_API_URL: api, PREFECT_CLIENT_MAX_RETRIES: retries}
+            with temporary_settings(updates=ours), bounded_events():
+                yield api
         finally:
             _stop(child)
 
@@ -104,7 +110,7 @@ def _start(listening: socket.socket, log: BinaryIO, *, is_lasting: bool) -> subp
     }
     descriptor = listening.fileno()
     return subprocess.Popen(  # noqa: S603 - our own program, and a number
-        [sys.executable, "-m", _PROGRAM, str(descriptor)],
+        [sys.executable, "-m", PROGRAM, str(descriptor)],
         env=variables,
         pass_fds=[descriptor],
         stdin=subprocess.PIPE,

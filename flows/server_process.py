@@ -11,11 +11,13 @@ import signal
 import socket
 import sys
 import threading
+import time
 
 import uvicorn
 from prefect.server.api.server import create_app
 
 GRACE_S = 1
+LAST_RESORT_S = 10
 
 
 def main() -> None:
@@ -32,6 +34,8 @@ def _end_with_parent() -> None:
     while os.read(sys.stdin.fileno(), 1024):
         pass
     os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(LAST_RESORT_S)
+    os._exit(1)
 
 
 if __name__ == "__main__":

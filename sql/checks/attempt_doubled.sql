@@ -7,5 +7,4 @@ from trial_attempts
 where run_id = $run_id
 group by trial_id, attempt
 having count(*) > 1
-order by trial_id, attempt
-;
+order by trial_id, attempt;

@@ -8,5 +8,4 @@ from grade_records
 where run_id = $run_id and grading = 'original'
 group by trial_id, attempt, assertion
 having count(*) > 1
-order by trial_id, attempt, assertion
-;
+order by trial_id, attempt, assertion;

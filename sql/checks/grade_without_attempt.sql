@@ -11,5 +11,4 @@ left join trial_attempts
 where
     grade_records.run_id = $run_id
     and trial_attempts.trial_id is null
-order by grade_records.trial_id, grade_records.attempt, grade_records.assertion
-;
+order by grade_records.trial_id, grade_records.attempt, grade_records.assertion;

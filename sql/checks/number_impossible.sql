@@ -16,5 +16,4 @@ where
         or barren_round_count > round_count
         or round_count != len(rounds)
     )
-order by trial_id, attempt
-;
+order by trial_id, attempt;

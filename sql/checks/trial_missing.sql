@@ -17,5 +17,4 @@ left join recorded on planned_cases.case_id = recorded.case_id
 where
     planned_cases.run_id = $run_id
     and planned_cases.trials != coalesce(recorded.trials, 0)
-order by planned_cases.case_id
-;
+order by planned_cases.case_id;

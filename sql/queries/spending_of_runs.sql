@@ -1,4 +1,12 @@
--- One row: dollars paid for all attempts of some runs. Params: $run_ids
-select sum(cost_usd) as cost_usd
+-- One row: dollars and tokens that all attempts of some runs took. Params: $run_ids
+select
+    sum(cost_usd) as cost_usd,
+    sum(
+        input_tokens
+        + output_tokens
+        + coalesce(cache_write_5m_tokens, 0)
+        + coalesce(cache_write_1h_tokens, 0)
+        + coalesce(cache_read_tokens, 0)
+    ) as token_count
 from trial_attempts
 where list_contains($run_ids, run_id);

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TextIO
+
+from pydantic import BaseModel
 
 from watchkeeper.adapters import adapter_module
 from watchkeeper.clock import SystemClock
@@ -23,6 +26,7 @@ from watchkeeper.store.records import RunRecords
 
 STATE_FOLDER = ".watchkeeper"
 SECRET_PREFIX = "env:"  # noqa: S105 - what stands before a variable's name, not a secret
+_REFERENCE = re.compile(rf"{SECRET_PREFIX}[A-Za-z_][A-Za-z0-9_]*")
 _SECRET_WORDS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "AUTH")
 
 
@@ -90,7 +94,7 @@ def build_services(
         records=RunRecords(objects),
         clock=clock or SystemClock(),
         notifier=notifier or _notifier(project, settings, out or sys.stdout),
-        redactor=redactor_of(settings.variables),
+        redactor=redactor_of(settings.variables, _secret_references(project)),
         variables=settings.variables,
         state_folder=project.root / STATE_FOLDER,
         token=lambda: secrets.token_hex(16),
@@ -103,13 +107,19 @@ def with_clock(services: Services, clock: Clock) -> Services:
     return replace(services, clock=clock)
 
 
-def redactor_of(variables: Mapping[str, str]) -> Redactor:
-    """Removes the values of every variable whose name says that it is a secret."""
+def redactor_of(variables: Mapping[str, str], references: Iterable[str] = ()) -> Redactor:
+    """Removes the values of every variable that is a secret, by its name or by its use.
+
+    Args:
+        variables: The environment.
+        references: Every ``env:NAME`` of the configuration.
+    """
+    used = {reference.removeprefix(SECRET_PREFIX) for reference in references}
     return Redactor(
         {
             name: value
             for name, value in variables.items()
-            if any(word in name.upper() for word in _SECRET_WORDS)
+            if name in used or any(word in name.upper() for word in _SECRET_WORDS)
         }
     )
 
@@ -125,6 +135,24 @@ def secret_value(reference: str, variables: Mapping[str, str], what: str) -> str
     if not value:
         raise UsageError(f"{what}: the environment variable {name} is not set; export it first")
     return value
+
+
+def _secret_references(project: Project) -> list[str]:
+    """Every ``env:NAME`` that the project's files name, wherever it stands."""
+    found = [project.slack_token] if project.slack_token is not None else []
+    for endpoint in project.endpoints.values():
+        if isinstance(endpoint.settings, BaseModel):
+            found += _references_in(endpoint.settings.model_dump())
+    return found
+
+
+def _references_in(value: object) -> list[str]:
+    if isinstance(value, str):
+        return [value] if _REFERENCE.fullmatch(value) else []
+    inner = value.values() if isinstance(value, Mapping) else value
+    if not isinstance(inner, Iterable):
+        return []
+    return [reference for one in inner for reference in _references_in(one)]
 
 
 def _notifier(project: Project, settings: Settings, out: TextIO) -> Notifier:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import fnmatch
 import random
+import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -13,10 +15,14 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from watchkeeper.domain.case import Case
 from watchkeeper.errors import ConfigError, Fault
 from watchkeeper.parsing.validation import validated
-from watchkeeper.parsing.yaml_source import read_yaml
+from watchkeeper.parsing.yaml_source import Document, KeyPath, read_yaml
+
+MAX_TIMES = 1000
 
 FaultKind = Literal["rate_limited", "overloaded", "unreachable", "authentication", "crash"]
 Chance = Annotated[float, Field(ge=0, le=1)]
+Weight = Annotated[float, Field(ge=0, le=1_000_000)]
+Times = Annotated[int, Field(ge=0, le=MAX_TIMES)]
 
 
 def _time(text: str) -> str:
@@ -71,7 +77,7 @@ class ScriptedRound(_Model):
     """One model response with its calls, repeated as often as ``times`` says."""
 
     calls: list[ScriptedCall] = Field(min_length=1)
-    times: int | dict[str, float] = Field(
+    times: Times | dict[str, Weight] = Field(
         1, description="a number, or chances by number: {1: 0.3, 2: 0.7}"
     )
     text: str = ""
@@ -88,7 +94,7 @@ class ScriptedEnding(_Model):
     """How the agent ends; ``{known}`` in the text is what it knows about the case."""
 
     text: str = "{known}"
-    weight: Annotated[float, Field(ge=0)] = 1.0
+    weight: Weight = 1.0
     action: str | None = None
     state: dict[str, Any] | None = None
     end: Literal["answered", "refused", "truncated", "agent_error"] = "answered"
@@ -161,17 +167,12 @@ def read_script(root: Path, file: str) -> Script:
     faults: list[Fault] = []
     script = validated(Script, document, (), document.value, faults)
     if script is not None:
+        _check_served(document, script, faults)
         for index, behaviour in enumerate(script.behaviours):
             for number, step in enumerate(behaviour.rounds):
-                if isinstance(step.times, int):
-                    continue
-                if not step.times or any(not key.isdigit() for key in step.times):
-                    faults.append(
-                        document.fault(
-                            ("behaviours", index, "rounds", number, "times"),
-                            "times: expected a whole number, or chances by whole number",
-                        )
-                    )
+                if not isinstance(step.times, int):
+                    path = ("behaviours", index, "rounds", number, "times")
+                    _check_times(document, path, step.times, faults)
             if sum(ending.weight for ending in behaviour.endings) <= 0:
                 faults.append(
                     document.fault(("behaviours", index, "endings"), "endings: all weights are 0")
@@ -179,3 +180,32 @@ def read_script(root: Path, file: str) -> Script:
     if faults or script is None:
         raise ConfigError(faults)
     return script
+
+
+def _check_served(document: Document, script: Script, faults: list[Fault]) -> None:
+    """The first model answers from the beginning, every other from a later time on."""
+    if script.served[0].since is not None:
+        message = "served: the first model answers from the beginning; remove its 'since'"
+        faults.append(document.fault(("served", 0, "since"), message))
+    latest: datetime | None = None
+    for index, one in enumerate(script.served[1:], start=1):
+        if one.since is None:
+            message = f"served: '{one.model}' would never answer; give its 'since'"
+            faults.append(document.fault(("served", index), message))
+            continue
+        since = datetime.fromisoformat(one.since)
+        if latest is not None and since <= latest:
+            message = f"served: found {one.since}; expected a time after that of the model before"
+            faults.append(document.fault(("served", index, "since"), message))
+        latest = since
+
+
+def _check_times(
+    document: Document, path: KeyPath, times: Mapping[str, float], faults: list[Fault]
+) -> None:
+    for key in times:
+        if not re.fullmatch(r"[0-9]{1,4}", key) or int(key) > MAX_TIMES:
+            message = f"times: found {key!r}; expected a whole number up to {MAX_TIMES:,}"
+            faults.append(document.fault((*path, key), message))
+    if sum(times.values()) <= 0:
+        faults.append(document.fault(path, "times: expected at least one chance above 0"))

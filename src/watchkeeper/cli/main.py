@@ -1,11 +1,12 @@
 """The command line: every command, its options, and how errors become exit codes.
 
 Nothing but the command line's own library is imported here: each command loads what it needs,
-so that help and SQL answer at once.
+so that help and SQL answer at once. Annotations are no texts here, because typer would evaluate
+those of every command at every start.
 """
 
-from __future__ import annotations
-
+import atexit
+import gc
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -67,7 +68,7 @@ def options(
     context.obj = project
 
 
-def _here(context: typer.Context) -> Context:
+def _here(context: typer.Context) -> "Context":
     from watchkeeper.cli.context import Context
 
     return Context(context.obj)
@@ -309,6 +310,7 @@ def incidents_invalid(
 
 def main() -> None:
     """Runs the command line and ends the process with its exit code."""
+    atexit.register(gc.freeze)  # what is loaded need not be looked through once more at the end
     try:
         app()
     except WatchkeeperError as error:

@@ -21,9 +21,14 @@ class Redactor:
     """Replaces the values of known secrets, and well-known shapes of keys, by their names."""
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
-        """``secrets`` maps the name that is shown to the value that is not."""
+        """``secrets`` maps the name that is shown to the value that is not.
+
+        White space around a value is no part of it: a secret that was read from a file often ends
+        with a line break, which its user strips.
+        """
+        values = {value.strip(): name for name, value in secrets.items()}
         self._secrets = {
-            value: name for name, value in secrets.items() if len(value) >= _SHORTEST_SECRET
+            value: name for value, name in values.items() if len(value) >= _SHORTEST_SECRET
         }
 
     def text(self, text: str) -> str:

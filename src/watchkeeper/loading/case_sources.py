@@ -18,7 +18,7 @@ from pathlib import Path
 
 from watchkeeper.errors import ConfigError, Fault
 from watchkeeper.parsing.validation import shown
-from watchkeeper.parsing.yaml_source import Document, KeyPath, read_text, read_yaml
+from watchkeeper.parsing.yaml_source import Document, KeyPath, fault_at, read_text, read_yaml
 
 Source = tuple[Document, KeyPath, object]
 
@@ -52,7 +52,7 @@ def case_sources(
         return
     path = folder / cases
     name = f"{Path(document.file).parent}/{cases}"
-    if not path.resolve().is_relative_to(folder.resolve()):
+    if "\0" in cases or not path.resolve().is_relative_to(folder.resolve()):
         message = f"cases: '{cases}' leads out of the suite's folder"
         faults.append(document.fault(("cases",), message))
         return
@@ -94,15 +94,26 @@ def _in_files(
 
 
 def _json_lines(text: str, name: str, faults: list[Fault]) -> Iterator[Source]:
-    for number, line in enumerate(text.splitlines(), start=1):
+    # Only a line feed ends a line: JSON texts may hold what other alphabets break lines with.
+    for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
         try:
-            value = json.loads(line)
+            value = json.loads(line, object_pairs_hook=_once)
         except (ValueError, RecursionError) as error:
-            faults.append(Fault(name, number, f"not JSON: {str(error)[:200]}"))
+            faults.append(fault_at(name, number, f"not JSON: {str(error)[:200]}"))
             continue
         yield Document(name, value, {(): number}), (), value
+
+
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """An object in which no key stands twice: of two the first would be lost in silence."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in found if names.count(name) > 1)
+        raise ValueError(f"key '{twice}' stands twice")
+    return found
 
 
 def _table(text: str, name: str, faults: list[Fault]) -> Iterator[Source]:
@@ -112,18 +123,21 @@ def _table(text: str, name: str, faults: list[Fault]) -> Iterator[Source]:
         for row in reader:
             if not header:
                 header = [column.strip() for column in row]
+                for column in sorted({one for one in header if header.count(one) > 1}):
+                    message = f"column '{column}' stands twice"
+                    faults.append(fault_at(name, reader.line_num, message))
                 continue
             if not any(row):
                 continue
             number = reader.line_num
             if len(row) != len(header):
                 message = f"found {len(row)} columns; the first line names {len(header)}"
-                faults.append(Fault(name, number, message))
+                faults.append(fault_at(name, number, message))
                 continue
             value = _nested(dict(zip(header, row, strict=True)), name, number, faults)
             yield Document(name, value, {(): number}), (), value
     except csv.Error as error:
-        faults.append(Fault(name, reader.line_num, f"not CSV: {error}"))
+        faults.append(fault_at(name, max(reader.line_num, 1), f"not CSV: {error}"))
 
 
 def _nested(row: dict[str, str], name: str, number: int, faults: list[Fault]) -> dict[str, object]:
@@ -135,16 +149,18 @@ def _nested(row: dict[str, str], name: str, number: int, faults: list[Fault]) ->
         value: object = text
         if text[0] in "[{":
             try:
-                value = json.loads(text)
+                value = json.loads(text, object_pairs_hook=_once)
             except ValueError as error:
-                faults.append(Fault(name, number, f"{column}: not JSON: {str(error)[:200]}"))
+                message = f"{column}: not JSON: {str(error)[:200]}"
+                faults.append(fault_at(name, number, message))
                 continue
         *parents, last = column.split(".")
         inner = result
         for parent in parents:
             deeper = inner.setdefault(parent, {})
             if not isinstance(deeper, dict):
-                faults.append(Fault(name, number, f"{column}: '{parent}' has a value already"))
+                message = f"{column}: '{parent}' has a value already"
+                faults.append(fault_at(name, number, message))
                 break
             inner = deeper
         else:

@@ -10,7 +10,7 @@ from watchkeeper.domain.grade import Grader
 from watchkeeper.errors import Fault
 from watchkeeper.graders import GraderValueError, build_graders, grader_kinds
 from watchkeeper.loading.models import CaseModel, ScriptedResultModel, ScriptedToolModel
-from watchkeeper.parsing.suggest import known_names
+from watchkeeper.parsing.suggest import is_unknown_name, known_names
 from watchkeeper.parsing.validation import shown, validated
 from watchkeeper.parsing.yaml_source import Document, KeyPath
 
@@ -20,7 +20,7 @@ class CaseReader:
 
     Args:
         document: The file.
-        categories: The categories that the suite declares.
+        categories: The categories that the suite declares; ``None``: it cannot be known.
         offered: Tools that the endpoints running the suite offer; ``None``: it cannot be known.
         faults: Receives everything that is wrong.
     """
@@ -28,7 +28,7 @@ class CaseReader:
     def __init__(
         self,
         document: Document,
-        categories: Collection[str],
+        categories: Collection[str] | None,
         offered: frozenset[str] | None,
         faults: list[Fault],
     ) -> None:
@@ -48,13 +48,11 @@ class CaseReader:
             return None
         model = validated(CaseModel, self._document, path, value, self._faults)
         if model is None:
+            if isinstance(value, dict):  # what else is wrong with it is said all the same
+                self._check_category(path, value.get("id"), value.get("category"))
+                self._graders(path, value.get("id"), value.get("expect"))
             return None
-        if model.category not in self._categories:
-            self._fault(
-                (*path, "category"),
-                f"case '{model.id}': unknown category '{model.category}'; "
-                f"{known_names(model.category, self._categories)}",
-            )
+        self._check_category(path, model.id, model.category)
         for key in ("files", "setup"):
             if getattr(model, key) is not None:
                 self._fault(
@@ -64,7 +62,7 @@ class CaseReader:
                 )
         turns = self._turns(path, model)
         tools = self._scripted_tools(path, model)
-        graders = self._graders(path, model)
+        graders = self._graders(path, model.id, model.expect)
         scripted = {tool.name for tool in tools}
         known = None if self._offered is None else self._offered | scripted
         if known is not None:
@@ -132,27 +130,34 @@ class CaseReader:
             )
         return tuple(tools)
 
-    def _graders(self, path: KeyPath, model: CaseModel) -> list[tuple[str, Grader]]:
+    def _check_category(self, path: KeyPath, case: object, category: object) -> None:
+        known = self._categories
+        if known is not None and is_unknown_name(category, known):
+            self._fault(
+                (*path, "category"),
+                f"case '{case}': unknown category '{category}'; {known_names(category, known)}",
+            )
+
+    def _graders(self, path: KeyPath, case: object, expect: object) -> list[tuple[str, Grader]]:
         graders: list[tuple[str, Grader]] = []
         seen: set[str] = set()
-        for kind, value in model.expect.items():
+        for kind, value in expect.items() if isinstance(expect, dict) else ():
             where = (*path, "expect", kind)
             if kind not in grader_kinds():
                 self._fault(
                     where,
-                    f"case '{model.id}' asks for grader '{kind}'; "
-                    f"{known_names(kind, grader_kinds())}",
+                    f"case '{case}' asks for grader '{kind}'; {known_names(kind, grader_kinds())}",
                 )
                 continue
             try:
                 built = build_graders(kind, value)
             except GraderValueError as error:
                 for below, message in error.problems:
-                    self._fault((*where, *below), f"case '{model.id}': {kind}: {message}")
+                    self._fault((*where, *below), f"case '{case}': {kind}: {message}")
                 continue
             for grader in built:
                 if grader.assertion in seen:
-                    self._fault(where, f"case '{model.id}' asserts '{grader.assertion}' twice")
+                    self._fault(where, f"case '{case}' asserts '{grader.assertion}' twice")
                     continue
                 seen.add(grader.assertion)
                 graders.append((kind, grader))

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from pydantic import BaseModel
+
 from watchkeeper.adapters import adapter_kinds, adapter_module
 from watchkeeper.domain.endpoint import Endpoint, Harness
 from watchkeeper.domain.identity import NAME_RULE, content_hash, is_name
 from watchkeeper.domain.ports import Recipient
 from watchkeeper.errors import ConfigError, Fault
 from watchkeeper.loading.models import EndpointModel
-from watchkeeper.parsing.suggest import known_names
+from watchkeeper.parsing.suggest import is_unknown_name, known_names
 from watchkeeper.parsing.validation import validated
-from watchkeeper.parsing.yaml_source import Document, KeyPath, read_text, read_yaml
+from watchkeeper.parsing.yaml_source import Document, KeyPath, read_mapping, read_text
 
 _FILE = "config/endpoints.yaml"
 _COMMON = frozenset(EndpointModel.model_fields)
@@ -29,19 +31,18 @@ def load_endpoints(
         owners: The known owners.
         faults: Receives everything that is wrong.
     """
-    try:
-        document = read_yaml(root / _FILE, _FILE)
-    except ConfigError as error:
-        faults.extend(error.faults)
-        return {}
-    top = document.value
-    if not isinstance(top, dict) or not isinstance(top.get("endpoints"), dict):
-        faults.append(document.fault((), "expected the key 'endpoints' with a mapping by name"))
+    document = read_mapping(root / _FILE, _FILE, faults)
+    top = document.value if document is not None else None
+    if document is None or not isinstance(top, dict):
         return {}
     for key in top:
         if key not in {"endpoints", "sources"}:
             known = known_names(key, ["endpoints", "sources"])
             faults.append(document.fault((key,), f"unknown key '{key}'; {known}"))
+    if not isinstance(top.get("endpoints"), dict):
+        message = "expected the key 'endpoints' with a mapping by name"
+        faults.append(document.fault(("endpoints",), message))
+        return {}
     _check_sources(document, top.get("sources", ["file"]), faults)
     endpoints: dict[str, tuple[Endpoint, Document]] = {}
     for name, value in top["endpoints"].items():
@@ -79,37 +80,25 @@ def _endpoint(
         faults.append(document.fault(path, f"endpoint '{name}': expected a mapping of keys"))
         return None
     before = len(faults)
-    kind = value.get("kind")
-    if not isinstance(kind, str) or kind not in adapter_kinds():
-        faults.append(
-            document.fault(
-                (*path, "kind"),
-                f"endpoint '{name}': unknown kind {kind!r:.60}; "
-                f"{known_names(str(kind), adapter_kinds())}",
-            )
-        )
-        return None
+    owner = value.get("owner")
+    if is_unknown_name(owner, owners):
+        known = known_names(owner, owners)
+        message = f"endpoint '{name}': unknown owner '{owner}'; {known}"
+        faults.append(document.fault((*path, "owner"), message))
     common = {key: item for key, item in value.items() if key in _COMMON}
-    special = {key: item for key, item in value.items() if key not in _COMMON}
     model = validated(EndpointModel, document, path, common, faults)
-    settings = validated(adapter_module(kind).Settings, document, path, special, faults)
+    system = None
     if model is not None:
-        _check_endpoint(document, path, name, model, owners, faults)
+        _check_endpoint(document, path, model, faults)
+        system = _system_prompt(root, document, path, model, faults)
+    settings = _settings(document, path, name, value, faults)
     if model is None or settings is None or len(faults) > before:
         return None
-    system = None
-    if model.harness.system is not None:
-        try:
-            system = read_text(root / model.harness.system, model.harness.system)
-        except ConfigError as error:
-            message = f"harness.system: {error.faults[0].message}: {model.harness.system}"
-            faults.append(document.fault((*path, "harness", "system"), message))
-            return None
     dumped = settings.model_dump(mode="json")
     requested = dumped.get("model")
     return Endpoint(
         name=name,
-        kind=kind,
+        kind=model.kind,
         owner=model.owner,
         env=model.env,
         requested_model=requested if isinstance(requested, str) else None,
@@ -117,7 +106,7 @@ def _endpoint(
         settings=settings,
         config_hash=content_hash(
             [
-                kind,
+                model.kind,
                 {key: item for key, item in dumped.items() if key != "model"},
                 system,
                 model.harness.tools,
@@ -139,30 +128,50 @@ def _endpoint(
     )
 
 
-def _check_endpoint(
+def _settings(
     document: Document,
     path: KeyPath,
     name: str,
-    model: EndpointModel,
-    owners: Mapping[str, Recipient],
+    value: Mapping[str, object],
     faults: list[Fault],
+) -> BaseModel | None:
+    """What the kind adds to the common keys; every key that neither knows is a fault."""
+    kind = value.get("kind")
+    if not isinstance(kind, str):
+        return None
+    if kind not in adapter_kinds():
+        known_kinds = known_names(kind, adapter_kinds())
+        message = f"endpoint '{name}': unknown kind {kind!r:.60}; {known_kinds}"
+        faults.append(document.fault((*path, "kind"), message))
+        return None
+    model = adapter_module(kind).Settings
+    known = _COMMON | set(model.model_fields)
+    faults.extend(
+        document.fault((*path, key), f"unknown key '{key}'; {known_names(key, known, limit=20)}")
+        for key in value
+        if key not in known
+    )
+    special = {key: item for key, item in value.items() if key in model.model_fields}
+    return validated(model, document, path, special, faults)
+
+
+def _system_prompt(
+    root: Path, document: Document, path: KeyPath, model: EndpointModel, faults: list[Fault]
+) -> str | None:
+    file = model.harness.system
+    if file is None:
+        return None
+    try:
+        return read_text(root / file, file)
+    except ConfigError as error:
+        message = f"harness.system: {error.faults[0].message}: {file}"
+        faults.append(document.fault((*path, "harness", "system"), message))
+        return None
+
+
+def _check_endpoint(
+    document: Document, path: KeyPath, model: EndpointModel, faults: list[Fault]
 ) -> None:
-    if model.owner not in owners:
-        faults.append(
-            document.fault(
-                (*path, "owner"),
-                f"endpoint '{name}': unknown owner '{model.owner}'; "
-                f"{known_names(model.owner, owners)}",
-            )
-        )
-    if model.work_pool != "default":
-        faults.append(
-            document.fault(
-                (*path, "work_pool"),
-                f"endpoint '{name}': work pools other than 'default' are not supported by this "
-                "version",
-            )
-        )
     revision = model.harness.revision
     if revision.git is not None and revision.version is not None:
         faults.append(

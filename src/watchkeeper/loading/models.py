@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import zoneinfo
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
 from watchkeeper.domain.identity import NAME_PATTERN
+from watchkeeper.parsing.suggest import known_names
 
 Name = Annotated[str, StringConstraints(pattern=f"^{NAME_PATTERN.pattern}$")]
 Secret = Annotated[
@@ -19,6 +21,36 @@ Dollars = Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)]
 Text = Annotated[str, StringConstraints(min_length=1)]
 
 
+def _known_zone(name: str) -> str:
+    try:
+        zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as error:
+        known = known_names(name, zoneinfo.available_timezones(), limit=3)
+        raise ValueError(f"the name of a time zone; {known}") from error
+    return name
+
+
+def _five_fields(cron: str) -> str:
+    if len(cron.split()) != 5:
+        raise ValueError("five fields of cron, such as '30 2 * * *'")
+    return cron
+
+
+def _no_watch(cron: str | None) -> str | None:
+    if cron is not None:
+        raise ValueError(
+            "no such key: the version watch is not supported by this version; the nightly job "
+            "resolves what is served at its start"
+        )
+    return cron
+
+
+def _default_pool(name: str) -> str:
+    if name != "default":
+        raise ValueError("'default'; other work pools are not supported by this version")
+    return name
+
+
 class Model(BaseModel):
     """Unknown keys are refused, nothing is converted silently, nothing changes later."""
 
@@ -28,8 +60,12 @@ class Model(BaseModel):
 class ScheduleModel(Model):
     """When the deployments of ``watchkeeper serve`` start; cron in the project's time zone."""
 
-    nightly: Text = Field("30 2 * * *", description="cron expression of the nightly job")
-    watch: Text | None = Field(None, description="cron expression of the version watch")
+    nightly: Annotated[Text, AfterValidator(_five_fields)] = Field(
+        "30 2 * * *", description="cron expression of the nightly job"
+    )
+    watch: Annotated[Text | None, AfterValidator(_no_watch)] = Field(
+        None, description="cron expression of the version watch"
+    )
     finish_by: str | None = Field(
         None,
         pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$",
@@ -101,7 +137,9 @@ class ProjectModel(Model):
     """config/watchkeeper.yaml."""
 
     store: Text = Field("file:./watchkeeper-data", description="file:PATH or s3://bucket/prefix")
-    timezone: Text = Field("UTC", description="IANA name, such as Europe/Berlin")
+    timezone: Annotated[Text, AfterValidator(_known_zone)] = Field(
+        "UTC", description="IANA name, such as Europe/Berlin"
+    )
     schedule: ScheduleModel = ScheduleModel()
     platform_owner: Name = Field(
         description="hears of broken evaluations; a name of config/owners.yaml"
@@ -222,7 +260,7 @@ class EndpointModel(Model):
     allow_side_effects: Literal["none", "sandbox", "live"] = "none"
     concurrency: int = Field(8, ge=1, le=1000)
     call_retries: int = Field(3, ge=0, le=10, description="repeats of one failed request")
-    work_pool: Name = "default"
+    work_pool: Annotated[Name, AfterValidator(_default_pool)] = "default"
     run_budget_usd: Dollars | None = None
     run_token_cap: int | None = Field(None, ge=1)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from watchkeeper.domain.identity import is_name
+from watchkeeper.domain.identity import NAME_RULE, is_name
 from watchkeeper.domain.ports import Recipient
 from watchkeeper.errors import Fault
 from watchkeeper.loading.models import OwnerModel
@@ -14,15 +14,22 @@ from watchkeeper.parsing.yaml_source import read_mapping
 OWNERS_FILE = "config/owners.yaml"
 
 
+class _Anybody(dict[str, Recipient]):
+    """The owners of a file that cannot be read: nobody is unknown, one fault stays one fault."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
 def load_owners(root: Path, faults: list[Fault]) -> dict[str, Recipient]:
     """The owners of a project by name; what is wrong is appended to ``faults``."""
     document = read_mapping(root / OWNERS_FILE, OWNERS_FILE, faults)
-    owners: dict[str, Recipient] = {}
     if document is None or not isinstance(document.value, dict):
-        return owners
+        return _Anybody()
+    owners: dict[str, Recipient] = {}
     for name, value in document.value.items():
         if not is_name(name):
-            faults.append(document.fault((name,), f"owner '{name}': not a name"))
+            faults.append(document.fault((name,), f"owner '{name}': expected {NAME_RULE}"))
         before = len(faults)
         model = validated(OwnerModel, document, (name,), value, faults)
         if model is None:

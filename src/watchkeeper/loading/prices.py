@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -27,6 +28,8 @@ def load_prices(root: Path, faults: list[Fault]) -> PriceTable:
         return PriceTable("", {})
     prices: dict[str, tuple[Price, ...]] = {}
     for name, rows in model.models.items():
+        if not rows:
+            faults.append(document.fault(("models", name), f"{name}: expected at least one price"))
         parsed: list[Price] = []
         for index, row in enumerate(rows):
             path = ("models", name, index)
@@ -39,8 +42,9 @@ def load_prices(root: Path, faults: list[Fault]) -> PriceTable:
                     )
                 )
                 continue
-            flat = row.input is not None and row.output is not None
-            if flat == (row.bands is not None):
+            is_flat = row.input is not None and row.output is not None
+            is_banded = row.bands is not None and row.input is None and row.output is None
+            if not (is_flat and row.bands is None) and not is_banded:
                 faults.append(
                     document.fault(path, "expected either input and output, or bands; not both")
                 )
@@ -63,6 +67,13 @@ def load_prices(root: Path, faults: list[Fault]) -> PriceTable:
                 faults.append(
                     document.fault(
                         path, "every band but the last needs up_to_input_tokens, the last none"
+                    )
+                )
+            known = [limit for limit in limits if limit is not None]
+            if any(later <= earlier for earlier, later in itertools.pairwise(known)):
+                faults.append(
+                    document.fault(
+                        (*path, "bands"), f"bands: found up to {known}; expected rising limits"
                     )
                 )
             parsed.append(

@@ -16,7 +16,7 @@ from watchkeeper.loading.folder import CONFIG_FILE
 from watchkeeper.loading.models import ProjectModel
 from watchkeeper.loading.owners import OWNERS_FILE, load_owners
 from watchkeeper.loading.prices import load_prices
-from watchkeeper.parsing.suggest import known_names
+from watchkeeper.parsing.suggest import is_unknown_name, known_names
 from watchkeeper.parsing.validation import validated
 from watchkeeper.parsing.yaml_source import Document, read_mapping
 
@@ -91,83 +91,57 @@ def load_project(root: Path, store_override: str | None = None) -> Project:
     prices = load_prices(root, faults)
     endpoints = load_endpoints(root, owners, faults)
     suites, named = load_suites(root, owners, endpoints, faults)
-    if document is not None and settings is not None:
-        timezone = _timezone(document, settings, faults)
-        _check_settings(document, settings, owners, faults)
-        _check_endpoint_suites(endpoints, suites, named, faults)
-        if not faults:
-            return Project(
-                root=root,
-                store_url=store_override or settings.store,
-                timezone=timezone,
-                nightly_cron=settings.schedule.nightly,
-                finish_by=settings.schedule.finish_by,
-                platform_owner=settings.platform_owner,
-                night_budget_usd=settings.budget_usd.night,
-                month_budget_usd=settings.budget_usd.month,
-                slack_token=settings.slack.token if settings.slack else None,
-                confirm_delay_minutes=settings.limits.confirm_delay_minutes,
-                shard_trials=settings.limits.shard_trials,
-                constants=DecisionConstants(**settings.statistics.model_dump()),
-                owners=owners,
-                prices=prices,
-                endpoints={name: endpoint for name, (endpoint, _) in endpoints.items()},
-                suites=suites,
-            )
+    if document is not None and isinstance(document.value, dict):
+        _check_platform_owner(document, document.value.get("platform_owner"), owners, faults)
+        if settings is not None and settings.slack is not None:
+            _check_channels(document, owners, faults)
+    _check_endpoint_suites(endpoints, suites, named, faults)
+    if settings is not None and not faults:
+        return Project(
+            root=root,
+            store_url=store_override or settings.store,
+            timezone=zoneinfo.ZoneInfo(settings.timezone),
+            nightly_cron=settings.schedule.nightly,
+            finish_by=settings.schedule.finish_by,
+            platform_owner=settings.platform_owner,
+            night_budget_usd=settings.budget_usd.night,
+            month_budget_usd=settings.budget_usd.month,
+            slack_token=settings.slack.token if settings.slack else None,
+            confirm_delay_minutes=settings.limits.confirm_delay_minutes,
+            shard_trials=settings.limits.shard_trials,
+            constants=DecisionConstants(**settings.statistics.model_dump()),
+            owners=owners,
+            prices=prices,
+            endpoints={name: endpoint for name, (endpoint, _) in endpoints.items()},
+            suites=suites,
+        )
     raise ConfigError(faults)
 
 
-def _timezone(document: Document, settings: ProjectModel, faults: list[Fault]) -> zoneinfo.ZoneInfo:
-    try:
-        return zoneinfo.ZoneInfo(settings.timezone)
-    except (zoneinfo.ZoneInfoNotFoundError, ValueError):
-        known = known_names(settings.timezone, zoneinfo.available_timezones(), limit=3)
-        faults.append(
-            document.fault(("timezone",), f"timezone: unknown '{settings.timezone}'; {known}")
-        )
-        return zoneinfo.ZoneInfo("UTC")
-
-
-def _check_settings(
-    document: Document,
-    settings: ProjectModel,
-    owners: Mapping[str, Recipient],
-    faults: list[Fault],
+def _check_platform_owner(
+    document: Document, owner: object, owners: Mapping[str, Recipient], faults: list[Fault]
 ) -> None:
-    if settings.schedule.watch is not None:
-        faults.append(
-            document.fault(
-                ("schedule", "watch"),
-                "schedule.watch: the version watch is not supported by this version; "
-                "remove the key, the nightly job resolves what is served at its start",
-            )
-        )
-    if len(settings.schedule.nightly.split()) != 5:
-        faults.append(
-            document.fault(
-                ("schedule", "nightly"),
-                f"schedule.nightly: found '{settings.schedule.nightly}'; expected five fields of "
-                "cron, such as '30 2 * * *'",
-            )
-        )
-    if settings.platform_owner not in owners:
+    if is_unknown_name(owner, owners):
         faults.append(
             document.fault(
                 ("platform_owner",),
-                f"platform_owner: '{settings.platform_owner}' is not in {OWNERS_FILE}; "
-                f"{known_names(settings.platform_owner, owners)}",
+                f"platform_owner: '{owner}' is not in {OWNERS_FILE}; {known_names(owner, owners)}",
             )
         )
-    if settings.slack is not None:
-        for name, owner in owners.items():
-            if owner.slack_channel is None:
-                faults.append(
-                    document.fault(
-                        ("slack",),
-                        f"slack is configured, but owner '{name}' has no slack_channel in "
-                        f"{OWNERS_FILE}; its pages could not be delivered",
-                    )
+
+
+def _check_channels(
+    document: Document, owners: Mapping[str, Recipient], faults: list[Fault]
+) -> None:
+    for name, owner in owners.items():
+        if owner.slack_channel is None:
+            faults.append(
+                document.fault(
+                    ("slack",),
+                    f"slack is configured, but owner '{name}' has no slack_channel in "
+                    f"{OWNERS_FILE}; its pages could not be delivered",
                 )
+            )
 
 
 def _check_endpoint_suites(

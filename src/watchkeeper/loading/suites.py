@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from watchkeeper.domain.case import Case, TrialLimits
@@ -13,7 +13,7 @@ from watchkeeper.errors import ConfigError, Fault, UsageError
 from watchkeeper.loading.case_sources import case_sources
 from watchkeeper.loading.cases import CaseReader
 from watchkeeper.loading.models import SuiteModel
-from watchkeeper.parsing.suggest import known_names
+from watchkeeper.parsing.suggest import is_unknown_name, known_names
 from watchkeeper.parsing.validation import validated
 from watchkeeper.parsing.yaml_source import Document, KeyPath, read_yaml
 from watchkeeper.rollout.toolbox import endpoint_tool_names
@@ -77,11 +77,19 @@ class _EndpointTools:
     ) -> None:
         self._by_suite: dict[str, list[frozenset[str] | None]] = {}
         for name, (endpoint, document) in endpoints.items():
+            path: KeyPath = ("endpoints", name)
+            names: frozenset[str] | None = None
             try:
                 names = endpoint_tool_names(endpoint, root)
+            except ConfigError as error:  # in the script of a scripted agent
+                faults.extend(
+                    one
+                    if (root / one.file).is_file()
+                    else document.fault((*path, "script"), f"script: {one.message}: {one.file}")
+                    for one in error.faults
+                )
             except UsageError as error:
-                faults.append(document.fault(("endpoints", name, "harness", "tools"), str(error)))
-                names = None
+                faults.append(document.fault((*path, "harness", "tools"), str(error)))
             for suite in endpoint.suites:
                 self._by_suite.setdefault(suite, []).append(names)
 
@@ -111,17 +119,21 @@ class _SuiteReader:
 
     def read(self) -> Suite | None:
         before = len(self._faults)
-        model = validated(SuiteModel, self._document, (), self._document.value, self._faults)
+        given = self._document.value
+        model = validated(SuiteModel, self._document, (), given, self._faults)
+        if isinstance(given, dict):
+            self._check_owners(given)
         if model is None:
+            if isinstance(given, dict):  # what is wrong with the cases is said all the same
+                categories = given.get("categories")
+                known = categories if isinstance(categories, dict) else None
+                self._cases(str(given.get("suite")), given.get("cases", ...), known)
             return None
-        self._check_owner(("owner",), model.owner)
-        gates: dict[str, Gate] = {}
-        for name, category in model.categories.items():
-            owner = category.owner or model.owner
-            if category.owner is not None:
-                self._check_owner(("categories", name, "owner"), category.owner)
-            gates[name] = Gate(name, category.gate, category.action, owner)
-        cases = self._cases(model, gates)
+        gates = {
+            name: Gate(name, category.gate, category.action, category.owner or model.owner)
+            for name, category in model.categories.items()
+        }
+        cases = self._cases(model.suite, model.cases, gates)
         used = {case.category for case in cases}
         for name in gates:
             if name not in used and len(self._faults) == before:
@@ -144,14 +156,16 @@ class _SuiteReader:
             location=f"{self._document.file}:{self._document.line_of(('suite',))}",
         )
 
-    def _cases(self, model: SuiteModel, gates: Mapping[str, Gate]) -> list[Case]:
-        offered = self._tools.of(model.suite)
+    def _cases(self, suite: str, given: object, categories: Collection[str] | None) -> list[Case]:
+        if given is ...:
+            return []
+        offered = self._tools.of(suite)
         cases: list[Case] = []
         first: dict[str, str] = {}
         for document, path, value in case_sources(
-            self._document, self._folder, model.cases, self._faults
+            self._document, self._folder, given, self._faults
         ):
-            reader = CaseReader(document, gates, offered, self._faults)
+            reader = CaseReader(document, categories, offered, self._faults)
             case = reader.read(path, value)
             if case is None:
                 continue
@@ -168,10 +182,16 @@ class _SuiteReader:
             cases.append(case)
         return cases
 
-    def _check_owner(self, path: KeyPath, owner: str) -> None:
-        if owner not in self._owners:
-            key = ".".join(map(str, path))
-            self._fault(path, f"{key}: unknown owner '{owner}'; {known_names(owner, self._owners)}")
+    def _check_owners(self, given: Mapping[str, object]) -> None:
+        found: dict[KeyPath, object] = {("owner",): given.get("owner")}
+        categories = given.get("categories")
+        for name, category in categories.items() if isinstance(categories, dict) else ():
+            if isinstance(category, dict):
+                found["categories", name, "owner"] = category.get("owner")
+        for path, owner in found.items():
+            if is_unknown_name(owner, self._owners):
+                key, known = ".".join(map(str, path)), known_names(owner, self._owners)
+                self._fault(path, f"{key}: unknown owner '{owner}'; {known}")
 
     def _fault(self, path: KeyPath, message: str) -> None:
         self._faults.append(self._document.fault(path, message))

@@ -46,13 +46,11 @@ def got_worse(verdict: Verdict) -> list[Item]:
 
 def for_incident(verdict: Verdict, root: IncidentRoot) -> tuple[list[Item], list[Item]]:
     """What got worse and belongs to an incident, and what else got worse in the same run."""
-    members = {
-        member
-        for one in verdict.roots
-        if (one.kind, one.name) == (root.kind, root.name)
-        for member in one.members
-    }
+    mine = [one for one in verdict.roots if (one.kind, one.name) == (root.kind, root.name)]
+    members = {member for one in mine for member in one.members}
     items = got_worse(verdict)
+    if verdict.roots and not mine:
+        return [], items  # what got worse that night has roots of its own
     own = [item for item in items if _belongs(item, root, members)]
     return own, [item for item in items if item not in own]
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
+from typing import TypeGuard
+
+from watchkeeper.domain.identity import is_name
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
@@ -19,3 +22,8 @@ def known_names(name: str, known: Iterable[str], limit: int = 12) -> str:
     listed = ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if names[limit:] else "")
     hint = f"did you mean '{closest}'? " if closest else ""
     return f"{hint}known: {listed or 'none'}"
+
+
+def is_unknown_name(value: object, known: Container[str]) -> TypeGuard[str]:
+    """Whether something is a name, but not one that is known; what is no name is told elsewhere."""
+    return isinstance(value, str) and is_name(value) and value not in known

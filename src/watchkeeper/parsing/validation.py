@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -72,19 +72,45 @@ def validated(
     try:
         return model.model_validate(value)
     except ValidationError as error:
+        by_place: dict[KeyPath, list[ErrorDetails]] = {}
         for detail in error.errors(include_url=False):
-            location = tuple(part for part in detail["loc"] if not _is_marker(part))
-            faults.append(document.fault((*path, *location), _message(model, location, detail)))
+            by_place.setdefault(_location_in(value, detail), []).append(detail)
+        for location, details in by_place.items():
+            if not _is_explained_below(location, details, by_place):
+                message = _message(model, location, details)
+                faults.append(document.fault((*path, *location), message))
         return None
 
 
-def _is_marker(part: str | int) -> bool:
-    """Pydantic names the branch of a union within the location; that is no key of the file."""
-    return isinstance(part, str) and (part.startswith("constrained-") or part in {"[key]"})
+def _is_explained_below(
+    location: KeyPath, details: Sequence[ErrorDetails], places: Collection[KeyPath]
+) -> bool:
+    """Whether another branch of a union was meant, in which something deeper is wrong."""
+    is_other_type = all(detail["type"] in _TYPE_WORDS for detail in details)
+    return is_other_type and any(
+        len(other) > len(location) and other[: len(location)] == location for other in places
+    )
 
 
-def _message(model: type[BaseModel], location: KeyPath, detail: ErrorDetails) -> str:
+def _location_in(value: object, detail: ErrorDetails) -> KeyPath:
+    """Where in a value an error lies.
+
+    Pydantic names the branches of unions within the location too; those are no keys of the file.
+    """
+    location: list[str | int] = []
+    for part in detail["loc"]:
+        inner = dict(enumerate(value)) if isinstance(value, list) else value
+        if isinstance(inner, dict) and part in inner:
+            value = inner[part]
+            location.append(part)
+    if detail["type"] == "missing":
+        location.append(detail["loc"][-1])
+    return tuple(location)
+
+
+def _message(model: type[BaseModel], location: KeyPath, details: Sequence[ErrorDetails]) -> str:
     key = ".".join(str(part) for part in location) or "this file"
+    detail = details[0]
     kind = detail["type"]
     if kind == "extra_forbidden":
         known = _fields_at(model, location[:-1])
@@ -92,7 +118,7 @@ def _message(model: type[BaseModel], location: KeyPath, detail: ErrorDetails) ->
     if kind == "missing":
         what = _description_of(model, location)
         return f"key '{location[-1]}' is missing" + (f": {what}" if what else "")
-    expected = _expected(kind, detail)
+    expected = ", or ".join(dict.fromkeys(_expected(one["type"], one) for one in details))
     if location and str(location[-1]).lower() in _SECRET_KEYS:
         return (
             f"{key}: a secret is given as the name of an environment variable, 'env:NAME'; "

@@ -7,16 +7,21 @@ Scalars follow the YAML 1.2 core schema: ``no`` and ``on`` are text, ``12:30`` i
 from __future__ import annotations
 
 import re
+import stat
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 import yaml
 
+from watchkeeper.domain.redaction import Redactor
 from watchkeeper.errors import ConfigError, Fault
 
 MAX_FILE_BYTES = 8_000_000
 MAX_DEPTH = 60
-MAX_NODES = 2_000_000
+MAX_NODES = 1_000_000
+MAX_REPEATED_NODES = 20_000
+MAX_MESSAGE_CHARACTERS = 1_000
 
 KeyPath = tuple[str | int, ...]
 
@@ -30,6 +35,12 @@ _SPECIAL = {
 }
 _MAX_INT_DIGITS = 300
 _TAG = "tag:yaml.org,2002:"
+# What the reader resolves by itself; a tag beside these was written into the file.
+_PLAIN_TAGS = frozenset(
+    f"{_TAG}{name}"
+    for name in ("null", "bool", "int", "float", "str", "timestamp", "value", "seq", "map")
+)
+_KEY_SHAPES = Redactor({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +61,17 @@ class Document:
 
     def fault(self, path: KeyPath, message: str) -> Fault:
         """A fault at a key path of this file."""
-        return Fault(self.file, self.line_of(path), message)
+        return fault_at(self.file, self.line_of(path), message)
+
+
+def fault_at(file: str, line: int, message: str) -> Fault:
+    """A fault whose message is one line, not endless, and without what has the shape of a key."""
+    text = _KEY_SHAPES.text(message)
+    if not text.isprintable():
+        text = "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
+    if len(text) > MAX_MESSAGE_CHARACTERS:
+        text = f"{text[:MAX_MESSAGE_CHARACTERS]}…"
+    return Fault(file, line, text)
 
 
 def read_text(path: Path, shown: str) -> str:
@@ -64,7 +85,10 @@ def read_text(path: Path, shown: str) -> str:
         ConfigError: It is missing, too large, or not UTF-8.
     """
     try:
-        size = path.stat().st_size
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise _one_fault(shown, 1, "the file cannot be read: it is a folder or a device")
+        size = status.st_size
         if size > MAX_FILE_BYTES:
             raise _one_fault(
                 shown,
@@ -76,6 +100,8 @@ def read_text(path: Path, shown: str) -> str:
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise _one_fault(shown, 1, f"the file cannot be read: {reason}") from error
+    except ValueError as error:
+        raise _one_fault(shown, 1, f"no file can have this name: {error}") from error
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -115,6 +141,9 @@ def parse_yaml(text: str, shown: str) -> Document:
         node = yaml.compose(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
         raise _one_fault(shown, _error_line(error), _explain(error, text)) from error
+    except yaml.reader.ReaderError as error:
+        line = text.encode()[: error.position].count(b"\n") + 1
+        raise _one_fault(shown, line, f"not YAML: {_first_line(str(error))}") from error
     except yaml.YAMLError as error:
         raise _one_fault(shown, 1, f"not YAML: {_first_line(str(error))}") from error
     except RecursionError as error:
@@ -122,10 +151,17 @@ def parse_yaml(text: str, shown: str) -> Document:
     if node is None:
         raise _one_fault(shown, 1, "the file is empty; expected a mapping of keys")
     builder = _Builder(shown)
-    value = builder.build(node, (), 0)
+    try:
+        value = builder.build(node, (), 0)
+    except _TooLarge:
+        value = None
     if builder.faults:
         raise ConfigError(builder.faults)
     return Document(shown, value, builder.lines)
+
+
+class _TooLarge(Exception):
+    """The file is not worth reading on; the fault says why."""
 
 
 class _Builder:
@@ -136,16 +172,25 @@ class _Builder:
         self.lines: dict[KeyPath, int] = {}
         self.faults: list[Fault] = []
         self.node_count = 0
+        self.known: set[int] = set()  # a node that comes again is reached through an alias
 
     def build(self, node: yaml.Node, path: KeyPath, depth: int) -> object:
         line = node.start_mark.line + 1
         self.lines.setdefault(path, line)
         self.node_count += 1
-        if depth > MAX_DEPTH or self.node_count > MAX_NODES:
-            self._fault(line, f"more than {MAX_DEPTH} levels or {MAX_NODES:,} values")
-            return None
+        self.known.add(id(node))
+        repeated = self.node_count - len(self.known)
+        if depth > MAX_DEPTH:
+            self._too_large(line, f"more than {MAX_DEPTH} levels")
+        if self.node_count - repeated > MAX_NODES:
+            self._too_large(line, f"more than {MAX_NODES:,} values; split the file")
+        if repeated > MAX_REPEATED_NODES:
+            reason = f"aliases repeat more than {MAX_REPEATED_NODES:,} values; write them out"
+            self._too_large(line, reason)
+        if node.tag not in _PLAIN_TAGS:
+            self._fault(line, f"tag '{node.tag}' is not supported; write plain values")
         if isinstance(node, yaml.ScalarNode):
-            return self._scalar(node, line)
+            return self._scalar(node)
         if isinstance(node, yaml.SequenceNode):
             return [
                 self.build(item, (*path, index), depth + 1) for index, item in enumerate(node.value)
@@ -171,18 +216,17 @@ class _Builder:
             result[key] = self.build(value_node, (*path, key), depth + 1)
         return result
 
-    def _scalar(self, node: yaml.ScalarNode, line: int) -> object:
+    def _scalar(self, node: yaml.ScalarNode) -> object:
         text: str = node.value
-        if node.style:
-            return text
-        if not node.tag.startswith(_TAG):
-            self._fault(line, f"tag '{node.tag}' is not supported; write plain values")
-            return text
-        return plain_scalar(text)
+        return text if node.style else plain_scalar(text)
 
     def _fault(self, line: int, message: str) -> None:
         if len(self.faults) < 100:
-            self.faults.append(Fault(self.shown, line, message))
+            self.faults.append(fault_at(self.shown, line, message))
+
+    def _too_large(self, line: int, message: str) -> NoReturn:
+        self._fault(line, message)
+        raise _TooLarge
 
 
 def plain_scalar(text: str) -> object:
@@ -201,6 +245,8 @@ def plain_scalar(text: str) -> object:
 
 def _explain(error: yaml.MarkedYAMLError, text: str) -> str:
     problem = error.problem or "not YAML"
+    if "another document" in problem:
+        return "a second document begins here; expected one document a file"
     lines = text.splitlines()
     number = _error_line(error) - 1
     shown = lines[number] if number < len(lines) else ""
@@ -221,4 +267,4 @@ def _first_line(text: str) -> str:
 
 
 def _one_fault(shown: str, line: int, message: str) -> ConfigError:
-    return ConfigError([Fault(shown, line, message)])
+    return ConfigError([fault_at(shown, line, message)])

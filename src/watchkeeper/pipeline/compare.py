@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
+
 from watchkeeper.domain.facts import TrialFact
 from watchkeeper.domain.identity import confirmation_run_id
 from watchkeeper.domain.run import Manifest, RunRequest
 from watchkeeper.domain.verdict import Verdict
 from watchkeeper.pipeline.evaluate import evaluate
+from watchkeeper.pipeline.steps import comparing
 from watchkeeper.pipeline.steps.bundle import Steps
 from watchkeeper.stats.changes import served_models
 from watchkeeper.stats.decide import Decision
@@ -35,6 +39,10 @@ async def compare(run_id: str, steps: Steps) -> Verdict:
         await evaluate(_request(manifest, fresh_id, batch, need), steps)
         fresh_runs.append(fresh_id)
         facts = await steps.run_facts(fresh_id)
+        if any(fact.critical_failure_count for fact in facts):
+            # What a fresh trial shows is shown: a critical failure needs no second one.
+            found = await asyncio.to_thread(comparing.critical_failures, services, fresh_id)
+            decision.night = replace(decision.night, critical=(*decision.night.critical, *found))
         other = _served_something_else(decision, facts)
         if other is not None:
             decision.confirmation.abandon()
@@ -65,6 +73,7 @@ def _request(manifest: Manifest, fresh_id: str, batch: int, need: dict[str, int]
         slot_at=manifest.slot_at,
         trial_counts=need,
         confirms=manifest.run_id,
+        finish_by=manifest.finish_by,
     )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from watchkeeper.domain.run import RunRequest
 from watchkeeper.domain.trial import PlannedTrial
 from watchkeeper.errors import BrokenEvaluation, UsageError
+from watchkeeper.pipeline.steps import committing
 from watchkeeper.pipeline.steps.bundle import Steps
 
 
@@ -23,7 +24,7 @@ async def evaluate(request: RunRequest, steps: Steps) -> str:
     run_id = request.run_id
     workshop = steps.workshop
     if await steps.is_committed(run_id):
-        await workshop.close(run_id, is_committed=True)
+        await committing.clear_away(workshop, run_id)
         return run_id
     is_committed = False
     try:

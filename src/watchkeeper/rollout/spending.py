@@ -53,9 +53,10 @@ class Spending:
         if self._night is not None:
             self._night.count(trial)
 
-    def add_spent(self, usd: float) -> None:
-        """Adds what was paid before and elsewhere."""
+    def add_spent(self, usd: float, tokens: int = 0) -> None:
+        """Adds what was spent before and elsewhere."""
         self.spent_usd += usd
+        self.spent_tokens += tokens
 
     def _add(self, usd: float, tokens: int) -> None:
         self.spent_usd += usd

@@ -74,7 +74,7 @@ def load_python_tools(reference: str | None, root: Path) -> dict[str, PythonTool
         sys.path.append(str(root))
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UsageError(
             f"harness.tools: module '{module_name}' does not import: "
             f"{type(error).__name__}: {str(error)[:200]}"

@@ -103,7 +103,9 @@ class Decision:
         findings = conclusions.findings(self._screened, outcomes)
         gates = tuple(gate.conclude() for gate in self._gates)
         if self._comparison is not None:
-            self.roots = group_by_root(confirmed, self._comparison, night.constants)
+            self.roots = group_by_root(
+                confirmed, self._comparison, night.constants, self._told_cases(gates)
+            )
         added, removed, changed = case_changes(night)
         state, reason = self._state(findings, gates)
         shown = self._shown_cases(gates)
@@ -238,6 +240,13 @@ class Decision:
         acting = [case for gate in gates if gate.acts for case in gate.failing_cases]
         failing = acting or [one.case_id for one in self.night.critical]
         return tuple(dict.fromkeys(failing)) or self._candidate.case_ids
+
+    def _told_cases(self, gates: Sequence[GateResult]) -> frozenset[str]:
+        """The cases whose wrong answers an acting gate or a critical failure pages."""
+        told = {gate.category for gate in gates if gate.acts}
+        told |= {one.category for one in self.night.critical}
+        stamps = self.night.manifest.cases
+        return frozenset(stamp.case_id for stamp in stamps if stamp.category in told)
 
     def _phi_notes(self) -> tuple[str, ...]:
         return tuple(

@@ -32,25 +32,50 @@ class Root:
 
 
 def group_by_root(
-    confirmed: Sequence[Suspect], comparison: Comparison, constants: DecisionConstants
+    confirmed: Sequence[Suspect],
+    comparison: Comparison,
+    constants: DecisionConstants,
+    told: frozenset[str] = frozenset(),
 ) -> list[Root]:
     """The roots of a night's confirmed regressions, tools before categories, suite and cases.
 
-    A hypothesis whose effect vanishes without the cases of a root is a child of that root. Where
-    several categories moved and the whole suite with them, the suite is the one root.
+    A hypothesis whose effect vanishes without the cases of a root is a child of that root; where
+    it takes the cases of several, of the first. Where several categories moved and the whole suite
+    with them, the suite is the one root.
+
+    Args:
+        confirmed: What fresh trials confirmed.
+        comparison: The night against its screening baseline.
+        constants: The constants of the procedure.
+        told: Cases whose wrong answers a gate or a critical failure pages already; a pass rate
+            that fell for their sake alone is no root.
     """
     ordered = sorted(
-        (one.hypothesis for one in confirmed),
+        (
+            one.hypothesis
+            for one in confirmed
+            if one.hypothesis.metric != "pass_rate"
+            or not _is_explained(one.hypothesis, told, comparison, constants)
+        ),
         key=lambda one: (_LEVEL_ORDER[one.level], _metric_order(one), one.group),
     )
     roots: list[list[Hypothesis]] = []
     for hypothesis in ordered:
         parent = next(
-            (root for root in roots if _is_explained(hypothesis, root[0], comparison, constants)),
+            (
+                root
+                for root in roots
+                if _is_explained(hypothesis, frozenset(root[0].cases), comparison, constants)
+            ),
             None,
         )
+        absorbed = _absorbed(hypothesis, roots) if parent is None else []
+        if parent is None and roots and not absorbed:
+            known = frozenset(case for root in roots for case in root[0].cases)
+            known |= told if hypothesis.metric == "pass_rate" else frozenset()
+            if _is_explained(hypothesis, known, comparison, constants):
+                parent = roots[0]
         if parent is None:
-            absorbed = _absorbed(hypothesis, roots)
             roots = [root for root in roots if root not in absorbed]
             roots.append([hypothesis, *(member for root in absorbed for member in root)])
         else:
@@ -110,11 +135,12 @@ def _metric_order(hypothesis: Hypothesis) -> int:
 
 def _is_explained(
     hypothesis: Hypothesis,
-    root: Hypothesis,
+    cases: frozenset[str],
     comparison: Comparison,
     constants: DecisionConstants,
 ) -> bool:
-    rest = tuple(case for case in hypothesis.cases if case not in set(root.cases))
+    """Whether the effect of a hypothesis vanishes without some cases."""
+    rest = tuple(case for case in hypothesis.cases if case not in cases)
     if len(rest) == len(hypothesis.cases):
         return False
     if not rest:

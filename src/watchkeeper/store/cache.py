@@ -113,7 +113,9 @@ class ObjectCache:
             self._evict(keep={path.name for path in kept.values()})
         return [(own.get(file) or kept[file]) for file in files]
 
-    def _with_each(self, do: Callable[[FileRef, Path], None], files: Mapping[FileRef, Path]) -> None:
+    def _with_each(
+        self, do: Callable[[FileRef, Path], None], files: Mapping[FileRef, Path]
+    ) -> None:
         """Does something with every file, with several at once where there are several."""
         if len(files) < _TOO_FEW_FOR_THREADS:
             for file, path in files.items():

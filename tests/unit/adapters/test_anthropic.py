@@ -123,7 +123,8 @@ async def first_fault(reply: Reply, **settings: Any) -> EndpointFault:
 
 def answered(call: ToolCall, result: str, *, is_error: bool = False) -> ToolCall:
     """The call with its result, as the toolbox gives it."""
-    return replace(call, result=result, status=call_status(result, is_error=is_error))
+    status = call_status(result, is_error=is_error)
+    return replace(call, result=result, status=status, is_error=is_error)
 
 
 def verbatim(body: bytes) -> Reply:

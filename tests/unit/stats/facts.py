@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -210,18 +210,12 @@ class History:
         )
 
 
-def concluded(decision: Decision, rerun: Behaviour | Rerun | None = None) -> Verdict:
-    """The verdict after every batch that is asked for, in which the agent behaves as given.
-
-    ``rerun`` is a behaviour of single trials; without one the fresh trials are steady.
-    """
-    return conclude_with(decision, fresh_trials(decision, rerun or steady))  # type: ignore[arg-type]
-
-
-def fresh_trials(decision: Decision, behaviour: Behaviour) -> Rerun:
-    """Batches in which the agent behaves as given."""
+def concluded(decision: Decision, rerun: Behaviour = steady) -> Verdict:
+    """The verdict after every batch that is asked for, in which the agent behaves as given."""
     of = decision.night.manifest
-    return lambda batch, need: trials(of, behaviour, need, f"{of.run_id}-confirm{batch}")
+    return conclude_with(
+        decision, lambda batch, need: trials(of, rerun, need, f"{of.run_id}-confirm{batch}")
+    )
 
 
 def conclude_with(decision: Decision, rerun: Rerun) -> Verdict:
@@ -263,19 +257,3 @@ def past(of: Manifest, **given: Any) -> PastNight:
         "findings": (),
     }
     return PastNight(of, Verdict(**{**fields, **given}))
-
-
-def swapped(decision: Decision) -> Decision:
-    """The same night with the sides swapped: what was the baseline is judged by what was new."""
-    night = decision.night
-    before = [replace(fact, run_id=night.manifest.run_id) for fact in night.screening.facts]
-    after = FactTable(night.facts)
-    past_side = tuple(night.screening.manifests)
-    return Decision(
-        replace(
-            night,
-            facts=tuple(before),
-            screening=Baseline(past_side, after),
-            confirming=Baseline(past_side, after),
-        )
-    )

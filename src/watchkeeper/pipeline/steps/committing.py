@@ -29,6 +29,15 @@ async def commit_run(workshop: Workshop, run_id: str) -> bool:
     return created
 
 
+async def clear_away(workshop: Workshop, run_id: str) -> None:
+    """Removes what a run that is part of history kept aside, here and in the store.
+
+    A process that is killed right after its commit leaves it behind.
+    """
+    await workshop.close(run_id, is_committed=True)
+    await asyncio.to_thread(workshop.services.records.clear_staging, run_id)
+
+
 def refresh_catalog(workshop: Workshop) -> Path | None:
     """Publishes catalog.duckdb for other clients; its trouble is told and never stops a night."""
     services = workshop.services

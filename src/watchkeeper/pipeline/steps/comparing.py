@@ -110,6 +110,11 @@ def load_facts(history: History, run_ids: Iterable[str]) -> list[TrialFact]:
     return [_fact(row) for row in rows]
 
 
+def critical_failures(services: Services, run_id: str) -> tuple[CriticalFailure, ...]:
+    """The critical assertions that failed in one committed run."""
+    return _critical(services.history(), run_id)
+
+
 def store_verdict(services: Services, verdict: Verdict) -> Verdict:
     """The verdict that holds: this one, or the one that was stored before."""
     cleaned = services.redactor.value(verdict_to_json(verdict))
@@ -133,6 +138,14 @@ def month_spending(services: Services) -> float:
 
 def slot_spending(services: Services, run_ids: Iterable[str]) -> float:
     """Dollars paid for some committed runs and their confirmations."""
+    return runs_spending(services, run_ids)[0]
+
+
+def runs_spending(services: Services, run_ids: Iterable[str]) -> tuple[float, int]:
+    """Dollars and tokens that some committed runs and their confirmations took.
+
+    Unpriced trials, and those whose tokens nobody counted, count as nothing.
+    """
     wanted = set(run_ids)
     history = services.history()
     chosen = [
@@ -141,9 +154,9 @@ def slot_spending(services: Services, run_ids: Iterable[str]) -> float:
         if commit.run_id in wanted or commit.manifest.get("confirms") in wanted
     ]
     if not chosen:
-        return 0.0
+        return 0.0, 0
     rows = history.rows("spending_of_runs", {"run_ids": chosen}, chosen)
-    return float(rows[0]["cost_usd"] or 0.0) if rows else 0.0
+    return (float(rows[0]["cost_usd"] or 0.0), int(rows[0]["token_count"] or 0))
 
 
 def _allowed_fresh(

@@ -16,6 +16,7 @@ from watchkeeper.domain.trial import PlannedTrial
 from watchkeeper.errors import BrokenEvaluation, EndpointFault, UsageError
 from watchkeeper.graders import grader_versions
 from watchkeeper.loading.project import refused_side_effects
+from watchkeeper.pipeline.steps import comparing
 from watchkeeper.pipeline.steps.work import Workshop
 from watchkeeper.rollout.runner import MAX_TRIAL_ATTEMPTS
 from watchkeeper.store.payloads import plan_from_json, to_json
@@ -47,7 +48,11 @@ async def plan_run(workshop: Workshop, request: RunRequest) -> RunPlan:
     fresh = _plan(services, request, endpoint, suite, identity)
     stored = plan_from_json(services.records.stage_plan(request.run_id, to_json(fresh)))
     _check_same(fresh, stored)
-    await workshop.open(stored, suite, endpoint, adapter, fault)
+    run = await workshop.open(stored, suite, endpoint, adapter, fault)
+    is_bounded = endpoint.run_budget_usd is not None or endpoint.run_token_cap is not None
+    if is_bounded and request.confirms is not None:
+        # A run and the fresh trials that examine it share the run's budget.
+        run.runner.spending.add_spent(*comparing.runs_spending(services, [request.confirms]))
     return stored
 
 

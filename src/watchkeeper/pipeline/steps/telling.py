@@ -20,6 +20,10 @@ from watchkeeper.store.payloads import (
 )
 from watchkeeper.wiring import Services
 
+_STILL_SUSPECTED = frozenset(
+    {"suspect", "budget", "not_confirmed", "unresolved", "served_changed", "totals_disagree"}
+)
+
 
 def open_incidents(services: Services, verdict: Verdict) -> list[Incident]:
     """The open incidents that this verdict touches, new ones included; messages are queued.
@@ -34,7 +38,7 @@ def open_incidents(services: Services, verdict: Verdict) -> list[Incident]:
     known = open_and_past_incidents(services)
     touched: list[Incident] = []
     for root in roots:
-        current = _open_incident(known, root, verdict.run_id)
+        current = _incident_of_root(known, root, verdict)
         identity = current.id if current is not None else incident_id(root, verdict.run_id)
         kind = "seen" if current is not None and current.first_run != verdict.run_id else "opened"
         event = IncidentEvent(
@@ -74,35 +78,37 @@ async def deliver(services: Services) -> int:
         if recipient.owner in down:
             waiting += 1
             continue
-        if identity:
-            message = replace(message, thread=_incident(services, identity).thread)
-        try:
-            receipt = await services.notifier.send(message, recipient)
-        except NotifierFault as fault:
-            waiting += 1
-            down.add(recipient.owner)
-            services.tell(
-                f"message to {recipient.owner} not delivered, kept for later: "
-                f"{services.redactor.text(str(fault))}"
+        events = _events(services, identity) if identity else []
+        if events:
+            message = replace(message, thread=fold(events)[identity].thread)
+        # A kill may have come between this event and the receipt, which ends a message.
+        sent = next((one for one in events if one.message_key == message.key), None)
+        if sent is None:
+            try:
+                receipt = await services.notifier.send(message, recipient)
+            except NotifierFault as fault:
+                waiting += 1
+                down.add(recipient.owner)
+                services.tell(
+                    f"message to {recipient.owner} not delivered, kept for later: "
+                    f"{services.redactor.text(str(fault))}"
+                )
+                continue
+            sent = IncidentEvent(
+                incident_id=identity,
+                key=f"{message.key}/sent",
+                kind="sent",
+                at=services.clock.now(),
+                run_id=str(stored["run_id"]),
+                message_key=message.key,
+                receipt=receipt,
             )
-            continue
-        now = services.clock.now()
+            if identity:
+                _store(services, sent)
         services.records.put_receipt(
-            message.key, {"key": message.key, "at": now.isoformat(), **to_json(receipt)}
+            message.key,
+            {"key": message.key, "at": sent.at.isoformat(), **to_json(sent.receipt)},
         )
-        if identity:
-            _store(
-                services,
-                IncidentEvent(
-                    incident_id=identity,
-                    key=f"{message.key}/sent",
-                    kind="sent",
-                    at=now,
-                    run_id=str(stored["run_id"]),
-                    message_key=message.key,
-                    receipt=receipt,
-                ),
-            )
     return waiting
 
 
@@ -147,27 +153,44 @@ def _incident_root(services: Services, manifest: Manifest, root: RegressionRoot)
     )
 
 
-def _open_incident(known: list[Incident], root: IncidentRoot, run_id: str) -> Incident | None:
-    """The incident that this root belongs to: an open one, or the one that this run opened."""
+def _incident_of_root(
+    known: list[Incident], root: IncidentRoot, verdict: Verdict
+) -> Incident | None:
+    """The incident that this root belongs to: an open one, or one that the run is part of.
+
+    A past night that is started again belongs to the incident that stood open then.
+    """
     same = [one for one in known if one.root.dedup_key == root.dedup_key]
     for incident in same:
-        if incident.state == "open" or incident.first_run == run_id:
+        is_part = incident.opened_at <= verdict.decided_at and (
+            incident.resolved_at is None or verdict.decided_at <= incident.resolved_at
+        )
+        if is_part or incident.first_run == verdict.run_id:
             return incident
-    return None
+    return next((one for one in same if one.state == "open"), None)
+
+
+def _could_have_shown(verdict: Verdict, incident: Incident) -> bool:
+    """Whether the night had looked where the incident is, and nothing there is still suspected."""
+    if verdict.broken is not None or any(gate.state == "no_verdict" for gate in verdict.gates):
+        return False
+    root = incident.root
+    if root.severity == "broken":
+        return True
+    if root.kind == "gate":
+        own = [gate.state for gate in verdict.gates if gate.category == root.name]
+        return bool(own) and all(state.startswith("passed") for state in own)
+    own_findings = [one for one in verdict.findings if one.group in (root.name, "suite")]
+    return any(one.state != "not_comparable" for one in own_findings) and not any(
+        one.reason in _STILL_SUSPECTED for one in own_findings
+    )
 
 
 def _count_quiet_night(
     services: Services, verdict: Verdict, incident: Incident, manifest: Manifest
 ) -> None:
     """A night that could have shown the incident and did not; enough of them end it."""
-    is_regression = incident.root.severity != "broken"
-    said_nothing = verdict.broken is not None or verdict.state == "not_comparable"
-    still_suspected = any(
-        finding.reason in ("budget", "not_confirmed", "unresolved", "served_changed")
-        and finding.group in (incident.root.name, "suite")
-        for finding in verdict.findings
-    )
-    if verdict.purpose != "nightly" or said_nothing or (is_regression and still_suspected):
+    if verdict.purpose != "nightly" or not _could_have_shown(verdict, incident):
         return
     if verdict.run_id == incident.first_run:
         return
@@ -190,11 +213,14 @@ def _count_quiet_night(
         run_id=verdict.run_id,
         resolution="recovered",
     )
-    _store(services, resolved)
+    ended = replace(
+        current, state="resolved", resolution="recovered", resolved_at=verdict.decided_at
+    )
     try:
-        message = recovery_message(verdict, _incident(services, incident.id))
+        message = recovery_message(verdict, ended)
     except ValueError:
-        return
+        return  # the night cannot vouch for it in words; it stays open until one can
+    _store(services, resolved)
     _queue(services, message, manifest, incident)
 
 
@@ -243,9 +269,12 @@ def _store(services: Services, event: IncidentEvent) -> None:
 
 
 def _incident(services: Services, identity: str) -> Incident:
-    events = (
+    return fold(_events(services, identity))[identity]
+
+
+def _events(services: Services, identity: str) -> list[IncidentEvent]:
+    return [
         event_from_json(event)
         for event in services.records.events()
         if event["incident_id"] == identity
-    )
-    return fold(events)[identity]
+    ]

@@ -1,0 +1,76 @@
+"""What Prefect has recorded, asked through its API as its pages would."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from prefect.client.orchestration import PrefectClient, get_client
+from prefect.client.schemas.filters import (
+    ArtifactFilter,
+    ArtifactFilterFlowRunId,
+    FlowRunFilter,
+    FlowRunFilterName,
+    FlowRunFilterParentFlowRunId,
+    TaskRunFilter,
+    TaskRunFilterFlowRunId,
+)
+from prefect.client.schemas.objects import FlowRun, TaskRun
+
+PATIENCE_S = 15
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Prefect:
+    """What Prefect has recorded, asked through its API."""
+
+    api_url: str
+
+    def ask(self, question: Callable[[PrefectClient], Awaitable[T]]) -> T:
+        """The answer to a question."""
+
+        async def asked() -> T:
+            async with get_client() as client:
+                return await question(client)
+
+        return asyncio.run(asked())
+
+    def flow_run(self, name: str) -> FlowRun:
+        """The only flow run of that name."""
+        chosen = FlowRunFilter(name=FlowRunFilterName(any_=[name]))
+        (found,) = self.ask(lambda client: client.read_flow_runs(flow_run_filter=chosen))
+        return found
+
+    def subflow_runs(self, parent: FlowRun) -> list[FlowRun]:
+        """The flow runs within a flow run."""
+        chosen = FlowRunFilter(parent_flow_run_id=FlowRunFilterParentFlowRunId(any_=[parent.id]))
+        return self.ask(lambda client: client.read_flow_runs(flow_run_filter=chosen))
+
+    def task_runs(self, parent: FlowRun, *, at_least: int) -> list[TaskRun]:
+        """The task runs of a flow run in order of their start, once that many are recorded.
+
+        Prefect records them from events, which arrive a moment later.
+        """
+        chosen = TaskRunFilter(flow_run_id=TaskRunFilterFlowRunId(any_=[parent.id]))
+        found: list[TaskRun] = []
+        for _ in range(PATIENCE_S * 10):
+            found = self.ask(lambda client: client.read_task_runs(task_run_filter=chosen))
+            if len(found) >= at_least and all(one.state and one.state.is_final() for one in found):
+                break
+            time.sleep(0.1)
+        return sorted(found, key=lambda one: str(one.start_time))
+
+    def task_run_names(self, parent: FlowRun, *, at_least: int) -> list[str]:
+        """The names of the task runs of a flow run."""
+        return [one.name for one in self.task_runs(parent, at_least=at_least)]
+
+    def markdown(self, run: FlowRun) -> str:
+        """The only artifact of a flow run."""
+        chosen = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[run.id]))
+        (found,) = self.ask(lambda client: client.read_artifacts(artifact_filter=chosen))
+        assert isinstance(found.data, str)
+        return found.data
