@@ -26,7 +26,7 @@ async def compare(run_id: str, project: str | None = None) -> State[Any]:
     """
 
     async def body(services: Services) -> State[Any]:
-        services.records.objects.probe()
+        services.prove_store()
         return await conclude(run_id, prefect_steps(plain_steps(Workshop(services))))
 
     return await with_services(project, body)

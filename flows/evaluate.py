@@ -37,7 +37,7 @@ async def evaluate(
     """
 
     async def body(services: Services) -> State[Any]:
-        services.records.objects.probe()
+        services.prove_store()
         request = _request(services, endpoint, suite, purpose)
         night = shared_spending(services, [request], is_night=False)
         steps = prefect_steps(plain_steps(Workshop(services, night=night)))

@@ -25,6 +25,7 @@ from watchkeeper.settings import read_settings
 
 START_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 10.0
+SETTLE_S = 1.0  # what the server was told last is recorded half a second later
 # A server on the same machine is busy for seconds or gone for good.
 _CLIENT_RETRIES = 3
 PROGRAM = "watchkeeper.flows.server_process"
@@ -32,6 +33,7 @@ PROGRAM = "watchkeeper.flows.server_process"
 _RECORDERS = {
     "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_READ_BATCH_SIZE": "50",
     "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE": "50",
+    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_FLUSH_INTERVAL": "0.5",
     "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_READ_BATCH_SIZE": "50",
     "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_BATCH_SIZE": "50",
 }
@@ -81,8 +83,10 @@ def prefect_server(*, is_lasting: bool = False, port: int = 0) -> Iterator[str]:
             api = f"{address}/api"
             retries = min(_CLIENT_RETRIES, PREFECT_CLIENT_MAX_RETRIES.value())
             ours = {PREFECT_API_URL: api, PREFECT_CLIENT_MAX_RETRIES: retries}
-            with temporary_settings(updates=ours), bounded_events():
-                yield api
+            with temporary_settings(updates=ours):
+                with bounded_events():
+                    yield api
+                time.sleep(SETTLE_S)
         finally:
             _stop(child)
 

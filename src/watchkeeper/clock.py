@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 
@@ -14,21 +15,32 @@ class SystemClock:
     the time of day is read once and carried on by the monotonic clock.
     """
 
-    def __init__(self) -> None:
-        self._started_at = datetime.now(UTC)
-        self._started = time.monotonic()
+    def __init__(
+        self,
+        time_of_day: Callable[[], datetime] = lambda: datetime.now(UTC),
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Reads the time of day, this once.
+
+        Args:
+            time_of_day: The machine's time of day, with its zone; it may jump.
+            monotonic: Seconds from any point on; they never run backwards.
+        """
+        self._monotonic = monotonic
+        self._started_at = time_of_day().astimezone(UTC)
+        self._started = monotonic()
         self._latest = self._started_at
 
     def now(self) -> datetime:
         """The time of day in UTC."""
-        passed = time.monotonic() - self._started
+        passed = self._monotonic() - self._started
         steady = self._started_at + timedelta(seconds=passed)
         self._latest = max(self._latest, steady)
         return self._latest
 
     def monotonic(self) -> float:
         """Seconds that never run backwards."""
-        return time.monotonic()
+        return self._monotonic()
 
     async def sleep(self, seconds: float) -> None:
         """Waits for real."""

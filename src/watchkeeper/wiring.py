@@ -17,7 +17,7 @@ from watchkeeper.clock import SystemClock
 from watchkeeper.domain.endpoint import Endpoint
 from watchkeeper.domain.ports import Adapter, Clock, Notifier
 from watchkeeper.domain.redaction import Redactor
-from watchkeeper.errors import UsageError
+from watchkeeper.errors import StoreUnavailable, UsageError
 from watchkeeper.loading.project import Project
 from watchkeeper.settings import Settings
 from watchkeeper.store.history import History
@@ -50,6 +50,17 @@ class Services:
     def history(self) -> History:
         """The store's history as it is now."""
         return History(self.records, self.state_folder / "cache")
+
+    def prove_store(self) -> None:
+        """Proves, before any call, that a commit is safe in the store.
+
+        Raises:
+            UsageError: It is not there, may not be written, or keeps no conditional writes.
+        """
+        try:
+            self.records.objects.probe()
+        except StoreUnavailable as error:
+            raise UsageError(str(error)) from error
 
     def connect(self, endpoint: Endpoint) -> Adapter:
         """The connected adapter of an endpoint.

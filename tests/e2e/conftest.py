@@ -2,36 +2,16 @@
 
 from __future__ import annotations
 
-import re
+import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import boto3
 import pytest
 
+from tests.e2e.buckets import Bucket
 from tests.servers.s3 import S3Server, s3_server
 from watchkeeper.store.objects.s3 import S3Objects
 from watchkeeper.store.objects.urls import s3_address
-
-
-@dataclass(frozen=True, slots=True)
-class Bucket:
-    """An empty bucket of a real S3 server."""
-
-    name: str
-    server: S3Server
-
-    @property
-    def variables(self) -> dict[str, str]:
-        """What boto3 needs in the environment of a program, without an address."""
-        found = dict(self.server.environment)
-        del found["AWS_ENDPOINT_URL_S3"]
-        return found
-
-    def url(self, address: str | None = None) -> str:
-        """The store in this bucket, reached at the server's own address or by another one."""
-        endpoint = address or self.server.endpoint_url
-        return f"s3://{self.name}/records?endpoint_url={endpoint}&region={self.server.region}"
 
 
 @pytest.fixture(scope="session")
@@ -42,18 +22,16 @@ def s3() -> Iterator[S3Server]:
 
 
 @pytest.fixture
-def bucket(
-    s3: S3Server, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Bucket]:
+def bucket(s3: S3Server, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Bucket:
     """A bucket of this test's own; boto3 in this process may use it too."""
-    name = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower())[:60].strip("-")
+    name = f"bucket-{hashlib.sha256(request.node.nodeid.encode()).hexdigest()[:16]}"
     made = Bucket(name, s3)
     for variable, value in made.variables.items():
         monkeypatch.setenv(variable, value)
     client = boto3.client("s3", endpoint_url=s3.endpoint_url)
     client.create_bucket(Bucket=name)
     client.close()
-    yield made
+    return made
 
 
 @pytest.fixture

@@ -35,14 +35,18 @@ def _meeting(steps: Steps, folder: Path, count: int) -> Steps:
     """The steps, where a commit waits for the other processes."""
 
     async def commit_run(run_id: str) -> bool:
-        (folder / f"{os.getpid()}").touch()
-        deadline = time.monotonic() + PATIENCE_S
-        while len(list(folder.iterdir())) < count:
-            assert time.monotonic() < deadline, "the others did not come"
-            await asyncio.sleep(0.005)
+        await asyncio.to_thread(_meet, folder, count)
         return await steps.commit_run(run_id)
 
     return replace(steps, commit_run=commit_run)
+
+
+def _meet(folder: Path, count: int) -> None:
+    (folder / f"{os.getpid()}").touch()
+    deadline = time.monotonic() + PATIENCE_S
+    while len(list(folder.iterdir())) < count:
+        assert time.monotonic() < deadline, "the others did not come"
+        time.sleep(0.002)
 
 
 def main() -> int:

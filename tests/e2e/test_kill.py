@@ -6,16 +6,28 @@ import json
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import Bucket
+from tests.e2e.buckets import Bucket
 from tests.e2e.gateway import Gateway
+from tests.e2e.lookups import (
+    CASES,
+    CONCURRENCY,
+    EVERY_CALL_ONCE,
+    EVERY_CASE_ONCE,
+    FAILING,
+    KEY,
+    ROUNDS,
+    RUN,
+    left_over,
+    lookup_api,
+    lookup_project,
+    recorded,
+)
 from tests.e2e.programs import (
     NIGHT,
     WATCHKEEPER,
@@ -26,79 +38,14 @@ from tests.e2e.programs import (
     started,
 )
 from tests.projects import FIRST_SLOT, bench, case, script, scripted_endpoint, suite, write_project
-from tests.servers.anthropic_server import anthropic_program, read_log
 from tests.servers.slack_server import SlackServer, slack_server
 from watchkeeper.pipeline.nightly import nightly
-from watchkeeper.store.history import History
 from watchkeeper.store.objects import open_objects
 from watchkeeper.store.objects.s3 import S3Objects
 from watchkeeper.store.records import RunRecords
 
-CASES = 40
-ROUNDS = 2
-CONCURRENCY = 4
-KEY = {"MODEL_KEY": "a-key"}
-FAILING = {"case-3", "case-17"}
-RUN = ("run", "basic", "-e", "agent", "--json")
 KILLED_AFTER = (0, *sorted(random.Random(20260301).sample(range(1, CASES), 4)))
 """How many trials are finished when the process is killed; it is resumed after each kill."""
-
-
-@dataclass(frozen=True, slots=True)
-class Api:
-    """The scripted Messages API in a process of its own, and the log of what it was asked."""
-
-    url: str
-    log: Path
-
-    def asked(self) -> Counter[str]:
-        """How many messages were asked for, by case; a request that a kill cut off is none."""
-        return Counter(
-            line["body"]["messages"][0]["content"].removeprefix("question ")
-            for line in read_log(self.log).received
-            if line["path"] == "/v1/messages" and "messages" in line["body"]
-        )
-
-
-@contextmanager
-def _api(folder: Path, delay_s: float = 0.05) -> Iterator[Api]:
-    """Every trial takes two rounds: the agent looks something up, and answers by what it found."""
-    folder.mkdir()
-    look_up = {
-        "reply": "tool_use",
-        "name": "lookup",
-        "arguments": {"id": 1},
-        "when": "question",
-        "delay_s": delay_s,
-    }
-    wrong = [
-        {"reply": "message", "text": "no", "when": f"found {name}.", "delay_s": delay_s}
-        for name in sorted(FAILING)
-    ]
-    right = {"reply": "message", "text": "yes", "delay_s": delay_s}
-    with anthropic_program({"rules": [look_up, *wrong], "then": right}, folder) as (url, log):
-        yield Api(url, log)
-
-
-def _project(folder: Path, api: Api, **watchkeeper: Any) -> Path:
-    folder.mkdir(exist_ok=True)
-    names = [f"case-{number}" for number in range(CASES)]
-    cases = [case(name, tools={"lookup": {"returns": f"found {name}."}}) for name in names]
-    endpoint = {
-        "kind": "anthropic",
-        "model": "claude-sonnet-5-5",
-        "api_key": "env:MODEL_KEY",
-        "base_url": api.url,
-        "owner": "team",
-        "suites": ["basic"],
-        "concurrency": CONCURRENCY,
-    }
-    return write_project(
-        folder,
-        watchkeeper={"limits": {"shard_trials": 8, "confirm_delay_minutes": 0}, **watchkeeper},
-        endpoints={"agent": endpoint},
-        suites={"basic": suite(cases, trials=1)},
-    )
 
 
 def _resume(folder: Path) -> tuple[str, ...]:
@@ -107,41 +54,13 @@ def _resume(folder: Path) -> tuple[str, ...]:
     return RUN if run is None else ("run", "--resume", run.name, "--json")
 
 
-def _recorded(store: str, root: Path, run_id: str) -> Counter[str]:
-    """How often history holds each planned trial of a run, by case, with outcomes checked."""
-    history = History(RunRecords(open_objects(store, root=root)), root / "cache-of-test")
-    connection = history.connect()
-    try:
-        rows = connection.execute(
-            "select case_id, outcome from trials where run_id = $run_id", {"run_id": run_id}
-        ).fetchall()
-        attempts = connection.execute("select count(*) from trial_attempts").fetchone()
-        grades = connection.execute("select count(*) from grade_records").fetchone()
-    finally:
-        connection.close()
-    assert {name for name, outcome in rows if outcome == "failed"} == FAILING
-    assert {outcome for _, outcome in rows} == {"passed", "failed"}
-    assert attempts == grades == (CASES,)
-    assert [commit.run_id for commit in history.commits] == [run_id]
-    return Counter(name for name, _ in rows)
-
-
-EVERY_CASE_ONCE = Counter(f"case-{number}" for number in range(CASES))
-
-
-def _left_over(folder: Path, records: RunRecords, run_id: str) -> list[str]:
-    """What should be gone once a run is committed."""
-    staged = [info.key for info in records.objects.list(f"staging/{run_id}/")]
-    local = run_folder(folder)
-    return [*staged, *([local.name] if local is not None else [])]
-
-
 def test_run_killed_again_and_again_pays_for_no_finished_trial_twice(tmp_path: Path) -> None:
-    """A run that is killed at any moment and resumed ends as one that never was, at no more cost
-    than what was in flight at each kill.
+    """A run that is killed at any moment and resumed ends as one that never was.
+
+    No finished trial is made again: more is paid only for what was in flight at each kill.
     """
-    with _api(tmp_path / "api") as api:
-        folder = _project(tmp_path / "project", api)
+    with lookup_api(tmp_path / "api") as api:
+        folder = lookup_project(tmp_path / "project", api)
         paid_for: dict[str, int] = {}
         for count in KILLED_AFTER:
             with started(WATCHKEEPER, *_resume(folder), folder=folder, variables=KEY) as program:
@@ -160,15 +79,15 @@ def test_run_killed_again_and_again_pays_for_no_finished_trial_twice(tmp_path: P
         ended = finished(WATCHKEEPER, *resumed, folder=folder, variables=KEY)
         assert (ended.exit_code, ended.json()["run_id"]) == (0, run_id), ended.err
         asked = api.asked()
-        untouched = _project(tmp_path / "untouched", api)
+        untouched = lookup_project(tmp_path / "untouched", api)
         never_killed = finished(WATCHKEEPER, *RUN, folder=untouched, variables=KEY)
 
     assert {name: asked[name] for name in paid_for} == paid_for
     in_flight = CONCURRENCY * len(KILLED_AFTER)
     assert CASES * ROUNDS <= asked.total() <= (CASES + in_flight) * ROUNDS
-    assert _recorded("file:./store", folder, run_id) == EVERY_CASE_ONCE
+    assert recorded("file:./store", folder, run_id) == EVERY_CASE_ONCE
     records = RunRecords(open_objects("file:./store", root=folder))
-    assert _left_over(folder, records, run_id) == []
+    assert left_over(folder, records, run_id) == []
     assert ended.json()["counts"] == never_killed.json()["counts"]
     assert ended.json()["counts"]["passed"] == CASES - len(FAILING)
 
@@ -189,15 +108,16 @@ COMMIT_MOMENTS = {
 def test_run_killed_while_it_commits_is_committed_once(
     tmp_path: Path, bucket: Bucket, objects: S3Objects, verb: str, part: str, *, is_done: bool
 ) -> None:
-    """A run that is killed between any two writes of its commit is part of history once, without
-    another call, and leaves nothing aside.
+    """A run that is killed between any two writes of its commit is part of history once.
+
+    Resuming it makes no call and leaves nothing aside.
     """
     variables = {**KEY, **bucket.variables}
     with (
-        _api(tmp_path / "api", delay_s=0.0) as api,
+        lookup_api(tmp_path / "api", delay_s=0.0) as api,
         Gateway(bucket.server.endpoint_url).running() as gateway,
     ):
-        folder = _project(tmp_path / "project", api, store=bucket.url(gateway.url))
+        folder = lookup_project(tmp_path / "project", api, store=bucket.url(gateway.url))
         with (
             gateway.holding(verb, part, is_done=is_done) as hold,
             started(WATCHKEEPER, *RUN, folder=folder, variables=variables) as program,
@@ -213,9 +133,9 @@ def test_run_killed_while_it_commits_is_committed_once(
     assert (ended.exit_code, again.exit_code) == (0, 0), ended.err + again.err
     assert ended.json() == again.json()
     assert asked == api.asked()
-    assert asked == Counter(dict.fromkeys(EVERY_CASE_ONCE, ROUNDS))
-    assert _recorded(bucket.url(), tmp_path, run_id) == EVERY_CASE_ONCE
-    assert _left_over(folder, RunRecords(objects), run_id) == []
+    assert asked == EVERY_CALL_ONCE
+    assert recorded(bucket.url(), tmp_path, run_id) == EVERY_CASE_ONCE
+    assert left_over(folder, RunRecords(objects), run_id) == []
 
 
 NIGHT_MOMENTS = {
@@ -292,8 +212,9 @@ async def test_night_killed_before_its_page_sends_it_once(
     *,
     is_done: bool,
 ) -> None:
-    """A night that is killed between verdict, incident and message pages once when it is started
-    again, and not at all when it is started a third time.
+    """A night that is killed between verdict, incident and message pages once.
+
+    The page comes when the night is started again, and not again at the third start.
     """
     with Gateway(bucket.server.endpoint_url).running() as gateway:
         project = await _regressing(
@@ -338,8 +259,9 @@ async def test_page_that_slack_never_saw_is_sent_after_the_kill(
 async def test_page_whose_answer_was_lost_comes_again_under_the_same_key(
     tmp_path: Path, bucket: Bucket, objects: S3Objects, slack: SlackServer
 ) -> None:
-    """A page that Slack took just before the kill is sent at least once: the repetition carries
-    the key of the first, since Slack itself dedupes nothing.
+    """A page that Slack took just before the kill comes again under the key of the first.
+
+    Slack dedupes nothing for bots, so at least once is all that can be promised.
     """
     with Gateway(slack.url).running() as gateway:
         project = await _regressing(

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
+import prefect.settings
 from prefect.client.orchestration import PrefectClient, get_client
 from prefect.client.schemas.filters import (
     ArtifactFilter,
@@ -19,9 +22,19 @@ from prefect.client.schemas.filters import (
     TaskRunFilterFlowRunId,
 )
 from prefect.client.schemas.objects import FlowRun, TaskRun
+from prefect.settings import PREFECT_API_URL, PREFECT_HOME, temporary_settings
 
-PATIENCE_S = 15
+PATIENCE_S = 20.0
 T = TypeVar("T")
+
+
+@contextmanager
+def own_prefect(home: Path, **settings: Any) -> Iterator[None]:
+    """No server is configured in this context, and everything of Prefect's is in one folder."""
+    updates = {getattr(prefect.settings, name): value for name, value in settings.items()}
+    updates[PREFECT_HOME] = home
+    with temporary_settings(updates, restore_defaults={PREFECT_API_URL}):
+        yield
 
 
 @dataclass(frozen=True)
@@ -57,7 +70,8 @@ class Prefect:
         """
         chosen = TaskRunFilter(flow_run_id=TaskRunFilterFlowRunId(any_=[parent.id]))
         found: list[TaskRun] = []
-        for _ in range(PATIENCE_S * 10):
+        until = time.monotonic() + PATIENCE_S
+        while time.monotonic() < until:
             found = self.ask(lambda client: client.read_task_runs(task_run_filter=chosen))
             if len(found) >= at_least and all(one.state and one.state.is_final() for one in found):
                 break

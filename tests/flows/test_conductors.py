@@ -9,7 +9,7 @@ from typing import Any
 
 from watchkeeper.flows.nightly import run_nightly
 
-from tests.flows.conftest import Prefect
+from tests.flows.prefect_view import Prefect
 from tests.projects import (
     FIRST_SLOT,
     Bench,

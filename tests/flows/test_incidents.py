@@ -580,22 +580,22 @@ class TestServedChange:
         self, tmp_path: Path, slack: SlackServer, notifier: SlackNotifier
     ) -> None:
         """Fresh trials of another model confirm nothing: that is said, and nobody is paged."""
-        moved = {"model": "newest", "since": (slot(3) + timedelta(minutes=10)).isoformat()}
+        moved = {"model": "newest", "since": (slot(5) + timedelta(minutes=10)).isoformat()}
         folder = project(
             tmp_path,
             SLOW,
             meant(finding_files(8), "facts-*", served="newest"),
             USUAL,
-            models=[*served(bad=3), moved],
+            models=[*served(bad=5), moved],
             watchkeeper={"limits": {"confirm_delay_minutes": 30}},
         )
-        verdict = nights(folder, 1, 3, notifier)[-1]
+        verdict = nights(folder, 1, 5, notifier)[-1]
         assert len(verdict.fresh_runs) == 1
         assert not verdict.regressions
         assert (verdict.state, verdict.reason) == ("inconclusive", "served_changed")
         assert any("answered by newest, the night's by bad" in note for note in verdict.notes)
         assert slack.calls_of(POST) == []
-        (after,) = nights(folder, 4, 4, notifier)  # the newest model is as slow: now it repeats
+        (after,) = nights(folder, 6, 6, notifier)  # the newest model is as slow: now it repeats
         assert after.exit_code == 1
         assert [one.what for one in after.changes] == ["served model"]
 

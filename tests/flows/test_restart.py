@@ -10,12 +10,12 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from watchkeeper.flows.handover import services_of
 
-from tests.flows.conftest import PrefectHomes
 from tests.projects import case, script, suite, write_project
 
 PATIENCE_S = 60.0
@@ -28,7 +28,7 @@ print("exit", result.exit_code, flush=True)
 """
 
 
-def test_killed_night_goes_on_where_it_was(tmp_path: Path, prefect_homes: PrefectHomes) -> None:
+def test_killed_night_goes_on_where_it_was(tmp_path: Path, own_home: Path) -> None:
     """After kill -9 the same night makes the missing trials alone, and its verdict stands."""
     cases = [case(f"case-{number}") for number in range(10)]
     folder = write_project(
@@ -37,7 +37,7 @@ def test_killed_night_goes_on_where_it_was(tmp_path: Path, prefect_homes: Prefec
         suites={"basic": suite(cases, trials=10)},
         scripts={"agent": script({"endings": [{"text": "yes"}], "latency_ms": 250})},
     )
-    with _night(folder, prefect_homes.spare) as process:
+    with _night(folder, own_home) as process:
         before = _finished(folder, at_least=20, process=process)
         helpers = _children(process.pid)
         os.kill(process.pid, signal.SIGKILL)
@@ -46,7 +46,7 @@ def test_killed_night_goes_on_where_it_was(tmp_path: Path, prefect_homes: Prefec
     assert helpers, "the night had started no server"
     _wait_until_gone(helpers)
 
-    with _night(folder, prefect_homes.spare) as process:
+    with _night(folder, own_home) as process:
         said, _ = process.communicate(timeout=PATIENCE_S)
     assert "exit 0" in said
 
@@ -106,8 +106,6 @@ def _finished(
 
 
 def _microseconds(text: Any) -> int:
-    from datetime import UTC, datetime
-
     at = datetime.fromisoformat(text).astimezone(UTC)
     return round(at.timestamp() * 1_000_000)
 

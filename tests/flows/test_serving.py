@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 from prefect.client.schemas.responses import DeploymentResponse
 from prefect.client.schemas.schedules import CronSchedule
-from prefect.deployments import run_deployment
+from prefect.deployments.flow_runs import arun_deployment
 from prefect.exceptions import ObjectNotFound
 from prefect.flows import load_flow_from_entrypoint
 from watchkeeper.flows.handover import services_of
@@ -90,8 +91,8 @@ def test_served_night_runs_in_the_slot_of_its_schedule(tmp_path: Path, prefect: 
     )
     try:
         _deployment(prefect, process)
-        run = run_deployment(
-            "watchkeeper-nightly/served", timeout=PATIENCE_S, poll_interval=0.5, as_subflow=False
+        run = asyncio.run(
+            arun_deployment("watchkeeper-nightly/served", timeout=PATIENCE_S, poll_interval=0.5)
         )
         process.send_signal(signal.SIGTERM)
         process.wait(PATIENCE_S)

@@ -8,17 +8,11 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from prefect.settings import (
-    PREFECT_API_URL,
-    PREFECT_CLIENT_MAX_RETRIES,
-    PREFECT_HOME,
-    PREFECT_SERVER_DATABASE_CONNECTION_URL,
-    temporary_settings,
-)
+from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 from watchkeeper.flows import server
 from watchkeeper.flows.nightly import run_nightly
 
-from tests.flows.conftest import PrefectHomes
+from tests.flows.prefect_view import own_prefect
 from tests.projects import FIRST_SLOT, bench, script, write_project
 from watchkeeper.clock import SimulatedClock
 
@@ -46,10 +40,7 @@ def test_night_is_made_though_no_server_can_be_started(tmp_path: Path) -> None:
     made = bench(write_project(tmp_path / "project"))
     nowhere = f"sqlite+aiosqlite:///{tmp_path}/missing/prefect.db"
 
-    with temporary_settings(
-        {PREFECT_HOME: tmp_path, PREFECT_SERVER_DATABASE_CONNECTION_URL: nowhere},
-        restore_defaults={PREFECT_API_URL},
-    ):
+    with own_prefect(tmp_path, PREFECT_SERVER_DATABASE_CONNECTION_URL=nowhere):
         result = run_nightly(None, SLOT, services=made.services)
 
     assert result.exit_code == 0
@@ -58,7 +49,7 @@ def test_night_is_made_though_no_server_can_be_started(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_verdicts_stand_though_the_server_is_lost_in_mid_night(
-    tmp_path: Path, prefect_homes: PrefectHomes
+    tmp_path: Path, own_home: Path
 ) -> None:
     """Trials that were made are not made again, and the result is the night's own."""
 
@@ -69,24 +60,22 @@ def test_verdicts_stand_though_the_server_is_lost_in_mid_night(
 
         def __init__(self, start: datetime) -> None:
             super().__init__(start)
+            self.others = _servers()
             self.killed: list[int] = []
 
         async def sleep(self, seconds: float) -> None:
             self.slept += 1
             if self.slept == 5:
-                for pid in _servers():
+                self.killed = [pid for pid in _servers() if pid not in self.others]
+                for pid in self.killed:
                     os.kill(pid, signal.SIGKILL)
-                    self.killed.append(pid)
             await super().sleep(seconds)
 
     clock = FatalClock(FIRST_SLOT)
     slow = script({"endings": [{"text": "yes"}], "latency_ms": 10})
     made = bench(write_project(tmp_path, scripts={"agent": slow}), clock=clock)
 
-    with temporary_settings(
-        {PREFECT_HOME: prefect_homes.spare, PREFECT_CLIENT_MAX_RETRIES: 1},
-        restore_defaults={PREFECT_API_URL},
-    ):
+    with own_prefect(own_home, PREFECT_CLIENT_MAX_RETRIES=1):
         result = run_nightly(None, SLOT, services=made.services)
 
     assert clock.killed

@@ -22,7 +22,9 @@ from watchkeeper.store.mentions import made_name
 from watchkeeper.store.statements import statements
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted(
+    path for name in ("*.md", "docs/**/*.md", "infra/**/*.md") for path in ROOT.glob(name)
+)
 
 
 _WAYS: dict[object, str] = {dict: ".<name>", list: "[]"}

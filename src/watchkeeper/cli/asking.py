@@ -89,13 +89,24 @@ def _list_queries() -> None:
 
 
 def _print_json(answer: Answer) -> None:
+    """JSON as any parser reads it, with everything escaped that could act on a terminal."""
+    import re
+
+    from watchkeeper.notifiers.text import harmless
     from watchkeeper.store.questions import storable
+
+    def escaped(found: re.Match[str]) -> str:
+        char = found[0]
+        if harmless(char) == char:
+            return char
+        return f"\\u{ord(char):04x}" if char.isascii() else json.dumps(char)[1:-1]
 
     rows = [
         {column: storable(value) for column, value in zip(answer.columns, row, strict=True)}
         for row in answer.rows
     ]
-    print(json.dumps(rows, ensure_ascii=False))
+    text = json.dumps(rows, ensure_ascii=False, allow_nan=False)
+    print(re.sub(r"[^ -~]", escaped, text))
 
 
 def _print_csv(answer: Answer) -> None:
@@ -105,7 +116,7 @@ def _print_csv(answer: Answer) -> None:
     from watchkeeper.store.questions import shown
 
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(answer.columns)
+    writer.writerow([harmless(column) for column in answer.columns])
     for row in answer.rows:
         writer.writerow([harmless(shown(value)) for value in row])
 
@@ -115,15 +126,16 @@ def _print_table(answer: Answer) -> None:
     from watchkeeper.store.questions import shown
 
     cells = [[shorten(one_line(shown(value)), _WIDEST) for value in row] for row in answer.rows]
+    columns = [shorten(one_line(column), _WIDEST) for column in answer.columns]
     widths = [
         max([len(column), *(len(row[index]) for row in cells)])
-        for index, column in enumerate(answer.columns)
+        for index, column in enumerate(columns)
     ]
     is_number = [
         all(isinstance(row[index], int | float) or row[index] is None for row in answer.rows)
-        for index in range(len(answer.columns))
+        for index in range(len(columns))
     ]
-    print("  ".join(c.ljust(w) for c, w in zip(answer.columns, widths, strict=True)).rstrip())
+    print("  ".join(c.ljust(w) for c, w in zip(columns, widths, strict=True)).rstrip())
     print("  ".join("-" * width for width in widths))
     for row in cells:
         line = "  ".join(

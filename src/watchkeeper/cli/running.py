@@ -44,12 +44,12 @@ def run(
     from watchkeeper.pipeline.steps.work import Workshop
 
     services = context.services(out=sys.stderr)
+    services.prove_store()
     request = (
         _resumed(services, resume)
         if resume is not None
         else _requested(services, suite, endpoint, trials, cases, purpose)
     )
-    services.records.objects.probe()
     workshop = Workshop(services, night=shared_spending(services, [request], is_night=False))
     steps = plain_steps(workshop)
     say(f"run {request.run_id}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 
@@ -27,9 +28,14 @@ class Redactor:
         with a line break, which its user strips.
         """
         values = {value.strip(): name for name, value in secrets.items()}
-        self._secrets = {
-            value: name for value, name in values.items() if len(value) >= _SHORTEST_SECRET
+        found = {
+            form: name
+            for value, name in values.items()
+            if len(value) >= _SHORTEST_SECRET
+            for form in _forms(value)
         }
+        # A secret that is part of another would leave the rest of that one standing.
+        self._secrets = dict(sorted(found.items(), key=lambda item: -len(item[0])))
 
     def text(self, text: str) -> str:
         """The text without secrets, and without lone halves of surrogate pairs."""
@@ -49,6 +55,12 @@ class Redactor:
         if isinstance(value, list | tuple):
             return [self.value(item) for item in value]
         return value
+
+
+def _forms(value: str) -> tuple[str, ...]:
+    """A value as it is and as JSON texts hold it, which escape quotes and other alphabets."""
+    escaped = (json.dumps(value, ensure_ascii=is_ascii)[1:-1] for is_ascii in (False, True))
+    return (value, *escaped)
 
 
 def whole_text(text: str) -> str:

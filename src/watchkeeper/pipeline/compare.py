@@ -9,7 +9,7 @@ from watchkeeper.domain.facts import TrialFact
 from watchkeeper.domain.identity import confirmation_run_id
 from watchkeeper.domain.run import Manifest, RunRequest
 from watchkeeper.domain.verdict import Verdict
-from watchkeeper.pipeline.evaluate import evaluate
+from watchkeeper.pipeline.evaluate import after_first_call, evaluate
 from watchkeeper.pipeline.steps import comparing
 from watchkeeper.pipeline.steps.bundle import Steps
 from watchkeeper.stats.changes import served_models
@@ -22,7 +22,15 @@ async def compare(run_id: str, steps: Steps) -> Verdict:
     Suspects are examined with fresh trials, which are runs of their own and survive a restart.
     The fresh trials of a nightly run are made later than the night's, because trouble at the
     provider passes.
+
+    Raises:
+        BrokenEvaluation: It could not be concluded; what was committed stays.
     """
+    with after_first_call():
+        return await _conclude(run_id, steps)
+
+
+async def _conclude(run_id: str, steps: Steps) -> Verdict:
     held = await steps.stored_verdict(run_id)
     if held is not None:
         return held

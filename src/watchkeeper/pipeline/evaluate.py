@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 
 from watchkeeper.domain.run import RunRequest
 from watchkeeper.domain.trial import PlannedTrial
@@ -29,21 +30,36 @@ async def evaluate(request: RunRequest, steps: Steps) -> str:
     is_committed = False
     try:
         plan = await steps.plan_run(request)
+        # Another machine that works on the same run may have committed it meanwhile.
+        if await steps.is_committed(run_id):
+            await committing.clear_away(workshop, run_id)
+            return run_id
     except BaseException:
         await workshop.close(run_id, is_committed=False)
         raise
     try:
-        size = workshop.services.project.shard_trials
-        shards = [plan.trials[start : start + size] for start in range(0, len(plan.trials), size)]
-        await _all_shards(run_id, shards, steps)
-        await steps.commit_run(run_id)
+        with after_first_call():
+            size = workshop.services.project.shard_trials
+            starts = range(0, len(plan.trials), size)
+            await _all_shards(run_id, [plan.trials[at : at + size] for at in starts], steps)
+            await steps.commit_run(run_id)
         is_committed = True
-    except UsageError as error:
-        # After the first call a fault is a broken evaluation, whatever it is.
-        raise BrokenEvaluation(str(error)) from error
     finally:
         await workshop.close(run_id, is_committed=is_committed)
     return run_id
+
+
+@contextlib.contextmanager
+def after_first_call() -> Iterator[None]:
+    """Within the block a fault is a broken evaluation, whatever it is.
+
+    Raises:
+        BrokenEvaluation: In place of a UsageError, which is one that is found before any call.
+    """
+    try:
+        yield
+    except UsageError as error:
+        raise BrokenEvaluation(str(error)) from error
 
 
 async def _all_shards(run_id: str, shards: Sequence[Sequence[PlannedTrial]], steps: Steps) -> None:

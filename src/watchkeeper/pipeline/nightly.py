@@ -21,7 +21,7 @@ from watchkeeper.errors import (
 )
 from watchkeeper.loading.project import Project
 from watchkeeper.pipeline.compare import compare
-from watchkeeper.pipeline.evaluate import evaluate
+from watchkeeper.pipeline.evaluate import after_first_call, evaluate
 from watchkeeper.pipeline.steps import committing, comparing, telling
 from watchkeeper.pipeline.steps.bundle import Steps
 from watchkeeper.rollout.spending import Spending, SpendingLimits
@@ -88,17 +88,18 @@ async def nightly(
         trigger: Who or what started it.
     """
     services = steps.workshop.services
-    services.records.objects.probe()
+    services.prove_store()
     await steps.deliver()
     requests = nightly_requests(services.project, slot_at, trigger)
     steps.workshop.night = shared_spending(services, requests, is_night=True)
     pairs = await asyncio.gather(*(_pair(request, steps, evaluate_pair) for request in requests))
-    for pair in pairs:
-        if pair.verdict is not None:
-            await steps.open_incidents(pair.verdict)
-        elif pair.error is not None:
-            _tell_error(steps, pair)
-    undelivered = await steps.deliver()
+    with after_first_call():
+        for pair in pairs:
+            if pair.verdict is not None:
+                await steps.open_incidents(pair.verdict)
+            elif pair.error is not None:
+                _tell_error(steps, pair)
+        undelivered = await steps.deliver()
     await asyncio.to_thread(committing.refresh_catalog, steps.workshop)
     return NightResult(slot_at, tuple(pairs), undelivered)
 

@@ -176,7 +176,8 @@ class TrialRunner:
                 cost_usd=conversation.cost_usd if conversation else 0.0,
                 retry_count=conversation.retry_count if conversation else 0,
                 error_kind=kind,
-                error=error[:MAX_ERROR_CHARACTERS] if error else None,
+                # Redacted before it is cut: half a secret is one that nobody recognises.
+                error=self.redactor.text(error)[:MAX_ERROR_CHARACTERS] if error else None,
             ),
             is_transient,
         )

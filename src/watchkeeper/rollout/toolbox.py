@@ -163,7 +163,8 @@ class Toolbox:
             text, is_error = _as_text(value), False
         except ValidationError as error:
             text, is_error = f"the arguments do not fit: {error}", True
-        except Exception as error:  # noqa: BLE001 - a tool that raises is the agent's to handle
+        # A tool that raises, or would end the program, is the agent's to handle.
+        except (Exception, SystemExit) as error:  # noqa: BLE001
             text, is_error = f"{type(error).__name__}: {error}", True
         elapsed_ms = (time.monotonic() - started) * 1000
         return _answered(call, text, is_error, tool.spec.is_silent, elapsed_ms)

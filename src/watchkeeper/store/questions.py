@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import threading
 from collections.abc import Mapping, Sequence
@@ -52,8 +53,8 @@ def ask(
     for asked in ([statement], None):
         connection = history.connect(asked=asked)
         try:
-            _check(connection, statement)
             _lock(connection, history)
+            _check(connection, statement)  # reading a statement may open a file that it names
             return _answer(connection, statement, parameters, max_rows, timeout_s)
         except UsageError as error:
             # With everything made DuckDB knows which name was probably meant.
@@ -129,16 +130,15 @@ def _answer(
 def _helpful(connection: duckdb.DuckDBPyConnection, error: duckdb.Error) -> str:
     """DuckDB's words, and the column or view that was probably meant."""
     text = _plain(error)
-    missing = re.search(r'column "?([A-Za-z_][A-Za-z0-9_.]*)"? not found', text) or re.search(
-        r'Referenced column "([^"]+)"', text
-    )
+    missing = re.search(r'Referenced column "([^"]+)"|have a column named "([^"]+)"', text)
     if missing is not None:
         known = connection.execute(
             "select distinct column_name from duckdb_columns() where not internal"
         ).fetchall()
         import difflib  # noqa: PLC0415 - only a mistyped name needs it
 
-        close = difflib.get_close_matches(missing.group(1), [name for (name,) in known], n=3)
+        name = missing[1] or missing[2]
+        close = difflib.get_close_matches(name, [column for (column,) in known], n=3)
         if close and "Candidate bindings" not in text:
             text += f"; did you mean {', '.join(close)}?"
     absent = re.search(r"Table with name (\S+) does not exist", text)
@@ -175,12 +175,12 @@ def storable(value: Value) -> object:
     if isinstance(value, datetime | date):
         return value.isoformat()
     if isinstance(value, Decimal):
-        return float(value)
+        return storable(float(value))
     if isinstance(value, Mapping):
         return {str(key): storable(item) for key, item in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         return [storable(item) for item in value]
-    if isinstance(value, float) and value != value:  # noqa: PLR0124 - not a number
+    if isinstance(value, float) and not math.isfinite(value):
         return None
     if value is None or isinstance(value, str | int | float | bool):
         return value

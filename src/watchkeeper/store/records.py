@@ -89,12 +89,15 @@ class RunRecords:
                 continue
             try:
                 text = gzip.decompress(self.objects.get(info.key)).decode()
-                yield from (json.loads(line) for line in text.splitlines())
+                lines = [json.loads(line) for line in text.splitlines()]
+            except ObjectMissing:
+                continue  # whoever committed the run has cleared it away meanwhile
             except (OSError, ValueError, EOFError) as error:
                 raise RecordUnreadable(
                     f"{self.objects.url}/{info.key} is damaged: {error}; delete it, and its "
                     "trials are run again"
                 ) from error
+            yield from lines
 
     def stage_plan(self, run_id: str, plan: Mapping[str, Any]) -> Mapping[str, Any]:
         """Writes down what a run promises and returns what holds: the first plan that was written.
@@ -105,7 +108,11 @@ class RunRecords:
         data = json.dumps(plan, ensure_ascii=False, sort_keys=True).encode()
         if self.objects.put_if_absent(key, data):
             return plan
-        return _parsed(self.objects.get(key), key, self.objects.url)
+        held = self.staged_plan(run_id)
+        if held is None:  # whoever committed the run has cleared it away meanwhile
+            self.objects.put_if_absent(key, data)
+            held = self.staged_plan(run_id)
+        return plan if held is None else held
 
     def staged_plan(self, run_id: str) -> Mapping[str, Any] | None:
         """The plan of a run that was begun and is not committed, or ``None``."""

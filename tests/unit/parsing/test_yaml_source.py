@@ -195,7 +195,7 @@ def test_a_fault_is_one_printable_line(text: str, shown: bool) -> None:
     fault = document.fault(("a",), f"{text}{SHAPED if shown else ''}")
     assert fault.line == 3
     assert fault.message.isprintable()
-    assert fault.message.encode()
+    assert fault.message == fault.message.encode().decode()
     assert SHAPED not in fault.message
     if text.isprintable() and Redactor({}).text(text) == text and not shown:
         assert fault.message == text

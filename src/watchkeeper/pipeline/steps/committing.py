@@ -41,4 +41,9 @@ async def clear_away(workshop: Workshop, run_id: str) -> None:
 def refresh_catalog(workshop: Workshop) -> Path | None:
     """Publishes catalog.duckdb for other clients; its trouble is told and never stops a night."""
     services = workshop.services
-    return publish_catalog(services.history(), services.records, services.state_folder)
+    try:
+        return publish_catalog(services.history(), services.records, services.state_folder)
+    except Exception as trouble:  # noqa: BLE001 - what it shows is stored already
+        said = services.redactor.text(f"{type(trouble).__name__}: {trouble}")
+        services.tell(f"the catalog was not published: {said}")
+        return None

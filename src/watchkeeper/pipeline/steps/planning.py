@@ -44,10 +44,14 @@ async def plan_run(workshop: Workshop, request: RunRequest) -> RunPlan:
     suite = services.project.suite(request.suite)
     _check_request(services, endpoint, suite, request)
     adapter = services.connect(endpoint)
-    identity, fault = await _resolve(services, endpoint, adapter)
-    fresh = _plan(services, request, endpoint, suite, identity)
-    stored = plan_from_json(services.records.stage_plan(request.run_id, to_json(fresh)))
-    _check_same(fresh, stored)
+    try:
+        identity, fault = await _resolve(services, endpoint, adapter)
+        fresh = _plan(services, request, endpoint, suite, identity)
+        stored = plan_from_json(services.records.stage_plan(request.run_id, to_json(fresh)))
+        _check_same(fresh, stored)
+    except BaseException:
+        await adapter.close()
+        raise
     run = await workshop.open(stored, suite, endpoint, adapter, fault)
     is_bounded = endpoint.run_budget_usd is not None or endpoint.run_token_cap is not None
     if is_bounded and request.confirms is not None:

@@ -1,0 +1,1 @@
+"""Views, queries and checks over a few given rows, in memory."""
