@@ -44,11 +44,18 @@ class Context:
 
         return load_project(self.root(), self.settings.store)
 
-    def services(self, out: TextIO | None = None) -> Services:
-        """The real parts of the project."""
+    def services(self, out: TextIO | None = None, *, tells_people: bool = False) -> Services:
+        """The real parts of the project.
+
+        Args:
+            out: Where messages go when they go to the console.
+            tells_people: Whether the command sends messages; only then is Slack's token needed.
+        """
+        from watchkeeper.notifiers.console import ConsoleNotifier
         from watchkeeper.wiring import build_services
 
-        return build_services(self.project(), self.settings, out=out)
+        notifier = None if tells_people else ConsoleNotifier(out or sys.stderr)
+        return build_services(self.project(), self.settings, out=out, notifier=notifier)
 
     def history(self) -> History:
         """The store's history; of the project only the store's address is read."""

@@ -24,7 +24,7 @@ def endpoints(context: Context, *, as_json: bool) -> int:
     code = EXIT_OK
     for endpoint in services.project.endpoints.values():
         identity, trouble = run_async(_resolve(services, endpoint))
-        if trouble is not None:
+        if trouble is not None and code != EXIT_USAGE:
             code = trouble.exit_code
         row: dict[str, object] = {"endpoint": endpoint.name, "kind": endpoint.kind}
         if identity is not None:
@@ -70,7 +70,9 @@ def plan(context: Context, suite_name: str, endpoint_name: str, *, as_json: bool
             f"cost: ${seen.cost_usd:.2f}, with every rerun at most ${seen.worst_cost_usd:.2f} "
             f"(from {seen.run_count} runs)"
         )
-    time = "unknown" if seen.minutes is None else f"about {seen.minutes:.1f} minutes"
+    time = "unknown"
+    if seen.minutes is not None:
+        time = "under a minute" if seen.minutes < 1 else f"about {seen.minutes:.0f} minutes"
     print(f"time: {time} at a concurrency of {endpoint.concurrency}")
     assumed = "assumed" if seen.pass_rate is None else f"from {seen.run_count} runs"
     rate = 0.9 if seen.pass_rate is None else seen.pass_rate
@@ -117,7 +119,7 @@ def doctor(context: Context) -> int:
     project = context.project()
     print(f"ok    files: {len(project.endpoints)} endpoints, {len(project.suites)} suites")
     try:
-        services = context.services()
+        services = context.services(tells_people=True)
         services.records.objects.probe()
         print(f"ok    store {services.records.objects.url}")
         print(f"ok    notifier {type(services.notifier).__name__}")

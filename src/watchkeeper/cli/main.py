@@ -205,7 +205,7 @@ def sql(
     query: Annotated[str | None, typer.Argument(help="One select statement.")] = None,
     file: Annotated[Path | None, typer.Option("-f", "--file", help="Read it from a file.")] = None,
     name: Annotated[
-        str | None, typer.Option(help="A named query; without a value they are listed.")
+        str | None, typer.Option(help="A named query; 'watchkeeper sql' alone lists them.")
     ] = None,
     param: Annotated[
         list[str] | None, typer.Option("--param", "-p", help="name=value; may be repeated.")
@@ -274,13 +274,13 @@ def incidents_show(
 
 
 Reason = Annotated[str, typer.Option("--reason", help="Why; it is kept with the incident.")]
-By = Annotated[str, typer.Option("--by", help="Who says so.")]
+By = Annotated[str, typer.Option("--by", help="Who says so; the user of this machine by default.")]
 IncidentId = Annotated[str, typer.Argument(help="inc-… as the page names it.")]
 
 
 @incidents_app.command("ack")
 def incidents_ack(
-    context: typer.Context, incident_id: IncidentId, by: By, reason: Reason = ""
+    context: typer.Context, incident_id: IncidentId, by: By = "", reason: Reason = ""
 ) -> None:
     """Say that somebody has taken the incident."""
     from watchkeeper.cli.telling import say as command
@@ -290,7 +290,7 @@ def incidents_ack(
 
 @incidents_app.command("accept")
 def incidents_accept(
-    context: typer.Context, incident_id: IncidentId, by: By, reason: Reason
+    context: typer.Context, incident_id: IncidentId, reason: Reason, by: By = ""
 ) -> None:
     """Say that the change is wanted: nights from here on are the new baseline."""
     from watchkeeper.cli.telling import say as command
@@ -300,9 +300,9 @@ def incidents_accept(
 
 @incidents_app.command("invalid")
 def incidents_invalid(
-    context: typer.Context, incident_id: IncidentId, by: By, reason: Reason
+    context: typer.Context, incident_id: IncidentId, reason: Reason, by: By = ""
 ) -> None:
-    """Say that it was no regression; it counts against the false-page budget."""
+    """Say that it was no regression: the page was false, or the grader was at fault."""
     from watchkeeper.cli.telling import say as command
 
     command(_here(context), incident_id, "invalid", by, reason)

@@ -73,7 +73,9 @@ def nightly(context: Context, *, slot: str | None, as_json: bool) -> int:
     """The whole night through Prefect; its exit code."""
     from watchkeeper.flows.nightly import run_nightly
 
-    services = context.services(out=sys.stderr)  # every fault of the files before Prefect starts
+    services = context.services(
+        out=sys.stderr, tells_people=True
+    )  # every fault of the files before Prefect starts
     result = run_nightly(services.project.root, slot, services=services)
     print_night(result, as_json=as_json)
     return result.exit_code

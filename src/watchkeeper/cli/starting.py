@@ -14,7 +14,7 @@ from watchkeeper.errors import UsageError
 if TYPE_CHECKING:
     from watchkeeper.cli.context import Context
 
-_IGNORED = """# Watchkeeper's own state; the store and the configuration are worth keeping.
+_IGNORED = """# Watchkeeper's own state, and a store on this disk: keep the store, but not in git.
 .watchkeeper/
 watchkeeper-data/
 """
@@ -69,11 +69,13 @@ def validate(context: Context) -> None:
     Raises:
         ConfigError: Every fault of every file.
     """
+    from watchkeeper.notifiers.wording import count
+
     project = context.project()
     cases = sum(len(suite.cases) for suite in project.suites.values())
     print(
-        f"ok: {len(project.endpoints)} endpoints, {len(project.suites)} suites, {cases} cases, "
-        f"{len(project.owners)} owners"
+        f"ok: {count(len(project.endpoints), 'endpoint')}, {count(len(project.suites), 'suite')}, "
+        f"{count(cases, 'case')}, {count(len(project.owners), 'owner')}"
     )
     for endpoint in project.endpoints.values():
         reference = getattr(endpoint.settings, "api_key", None)

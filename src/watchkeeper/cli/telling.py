@@ -29,7 +29,7 @@ def incidents(context: Context, *, everything: bool, as_json: bool) -> None:
         return
     if not listed:
         ended = len(found) - len(listed)
-        print(f"no open incident; {ended} ended ones (--all shows them)")
+        print(f"no open incident; {ended} ended (--all shows them)")
     for one in listed:
         print(_line(one))
 
@@ -77,6 +77,9 @@ def say(context: Context, incident_id: str, word: Word, by: str, reason: str) ->
     incident = _find(services, incident_id)
     if incident.state != "open":
         raise UsageError(f"{incident.id} has ended ({incident.resolution}); nothing was changed")
+    by = by or context.settings.variables.get("USER") or ""
+    if not by:
+        raise UsageError("who says so is unknown: give --by NAME")
     if word != "acknowledged" and not reason.strip():
         raise UsageError("--reason is empty; say why, it is kept with the incident")
     at = services.clock.now()
@@ -108,13 +111,15 @@ def _find(services: Services, incident_id: str) -> Incident:
 
 def _line(one: Incident) -> str:
     from watchkeeper.notifiers.text import one_line
+    from watchkeeper.notifiers.wording import count
 
     state = one.resolution or _STATES[one.state]
     if one.state == "open" and one.acknowledged_by:
         state = f"open, taken by {one.acknowledged_by}"
     root = one.root
+    nights = count(one.night_count, "night")
     return one_line(
         f"{one.id}  {state}  {root.severity}  {root.endpoint} × {root.suite}: {root.kind} "
-        f"{root.name}  since {one.opened_at:%Y-%m-%d %H:%M} UTC, {one.night_count} nights  "
+        f"{root.name}  since {one.opened_at:%Y-%m-%d %H:%M} UTC, {nights}  "
         f"owner {root.owner}"
     )

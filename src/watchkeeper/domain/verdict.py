@@ -55,7 +55,7 @@ class Finding:
     """One hypothesis: a metric over a group of cases, and what became of it.
 
     ``reason`` explains ``inconclusive`` and ``not_comparable``: suspect, not_confirmed, budget,
-    unresolved, too_little_data, unreliable_baseline, served_changed, within_noise.
+    unresolved, served_changed, totals_disagree, within_noise, coverage, unmatched.
     ``screened`` compares the night with the screening baseline, ``confirmed`` fresh trials alone
     with the confirmation baseline. ``margin`` is the loss that ``no_worse`` excludes.
     """

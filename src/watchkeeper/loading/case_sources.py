@@ -18,7 +18,16 @@ from pathlib import Path
 
 from watchkeeper.errors import ConfigError, Fault
 from watchkeeper.parsing.validation import shown
-from watchkeeper.parsing.yaml_source import Document, KeyPath, fault_at, read_text, read_yaml
+from watchkeeper.parsing.yaml_source import (
+    Document,
+    KeyPath,
+    fault_at,
+    plain_scalar,
+    read_text,
+    read_yaml,
+)
+
+_NUMBERS = frozenset({"weight"})
 
 Source = tuple[Document, KeyPath, object]
 
@@ -146,7 +155,7 @@ def _nested(row: dict[str, str], name: str, number: int, faults: list[Fault]) ->
     for column, text in row.items():
         if not text:
             continue
-        value: object = text
+        value: object = plain_scalar(text) if column in _NUMBERS else text
         if text[0] in "[{":
             try:
                 value = json.loads(text, object_pairs_hook=_once)

@@ -25,10 +25,6 @@ class Commands:
         chosen = [word for case in cases[:MOST_CASES] for word in ("--case", case)]
         return self._command("run", suite, "-e", endpoint, *chosen)
 
-    def resume(self, suite: str, endpoint: str, run_id: str) -> str:
-        """Makes up for the trials that a run still owes."""
-        return self._command("run", suite, "-e", endpoint, "--resume", run_id)
-
     def show(self, incident_id: str) -> str:
         """Shows an incident with its history."""
         return self._command("incidents", "show", incident_id)
@@ -45,9 +41,9 @@ class Commands:
         """Checks keys, endpoints and the store."""
         return self._command("doctor")
 
-    def baseline(self) -> str:
+    def baseline(self, suite: str, endpoint: str) -> str:
         """Shows which nights runs are held against."""
-        return self._command("baseline", "show")
+        return self._command("baseline", "show", suite, "-e", endpoint)
 
     def _command(self, *words: str) -> str:
         project = ["--project", self.project] if self.project else []

@@ -94,7 +94,7 @@ def broken_message(
     ]
     actions = [
         commands.doctor(),
-        commands.resume(verdict.suite, verdict.endpoint, verdict.run_id),
+        commands.run(verdict.suite, verdict.endpoint),
         commands.diff(verdict.run_id),
     ]
     if incident is not None:
@@ -178,7 +178,7 @@ def _page_actions(verdict: Verdict, incident: Incident, commands: Commands) -> t
         cases = failing or cases
     return (
         commands.diff(verdict.run_id),
-        commands.run(verdict.suite, verdict.endpoint, cases),
+        commands.run(verdict.suite, verdict.endpoint, list(dict.fromkeys(cases))),
         commands.show(incident.id),
         commands.acknowledge(incident.id),
     )

@@ -21,12 +21,13 @@ METRIC_ORDER: tuple[Metric, ...] = ("pass_rate", "rounds", "cost_usd")
 MOST_SINGLE_CASES = 3
 LEVEL_ORDER: tuple[Level, ...] = ("tool", "category", "suite", "case")
 REASONS: dict[str, str] = {
-    "suspect": "suspected, not yet confirmed",
     "not_confirmed": "did not repeat in fresh trials",
-    "budget": "suspected; the reruns of this night were used up, it goes first next time",
+    "budget": "suspected; the reruns that it needed were beyond what a run may spend",
     "unresolved": "too many trials without a grade to tell",
     "too_little_data": "too little data",
     "unreliable_baseline": "the baseline is not reliable",
+    "suspect": "suspected; nothing was rerun to confirm it",
+    "totals_disagree": "the typical case rose while the total fell",
     "served_changed": "the served model changed between the run and its rerun",
     "within_noise": "within noise",
     "within_margin": "within the declared margin",

@@ -286,9 +286,9 @@ def _next_command(verdict: Verdict, commands: Commands) -> str:
         chosen = list(dict.fromkeys(cases))[:3]
         return commands.run(verdict.suite, verdict.endpoint, chosen)
     if code == 3:
-        return commands.resume(verdict.suite, verdict.endpoint, verdict.run_id)
+        return commands.run(verdict.suite, verdict.endpoint)
     if code == 4:
-        return commands.baseline()
+        return commands.baseline(verdict.suite, verdict.endpoint)
     if not phrases.has_history(verdict):
         return commands.nightly()
     return commands.diff(verdict.run_id, "previous")

@@ -44,6 +44,7 @@ def verdict_json(verdict: Verdict) -> dict[str, object]:
             }
             for one in verdict.critical
         ],
+        "unchanged": list(verdict.unchanged),
         "changes": [
             {"what": one.what, "before": one.before, "after": one.after} for one in verdict.changes
         ],

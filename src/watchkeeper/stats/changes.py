@@ -32,6 +32,9 @@ def what_changed(
         candidate_facts: Its trials.
     """
     before, after = _parts(baseline, baseline_facts, candidate, candidate_facts)
+    if not any(fact.served_model for fact in candidate_facts):
+        # Nothing answered, so nothing is known of what would have.
+        before, after = ({**side, "served model": ""} for side in (before, after))
     changes = [
         Change(what, before[what] or "unknown", after[what] or "unknown")
         for what in before

@@ -92,12 +92,12 @@ def build_hypotheses(
         seen: set[frozenset[str]] = set()
         for level in _PREFERENCE[metric]:
             for group, cases in groups[level]:
-                if metric == "pass_rate" and level == "category" and group in hard_gated:
-                    continue
                 matched = comparison.matched(metric, sorted(cases))
                 smallest = 1 if level == "suite" else SMALLEST_GROUP
                 if len(matched) < smallest or frozenset(matched) in seen:
                     continue
                 seen.add(frozenset(matched))
+                if metric == "pass_rate" and level == "category" and group in hard_gated:
+                    continue
                 hypotheses.append(Hypothesis(metric, level, group, matched))
     return hypotheses

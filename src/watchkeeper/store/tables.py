@@ -14,6 +14,8 @@ from watchkeeper.store.mentions import made_name
 from watchkeeper.store.statements import statements
 
 ROW_GROUP_SIZE = 20_000
+CATALOG_VERSION = "v1.4.0"
+"""The oldest DuckDB that opens catalog.duckdb, whichever version wrote it."""
 _SMALLEST_BUFFER_BYTES = 1024 * 1024
 
 RECORD_TABLES = ("trial_attempts", "grade_records", "transcripts")
@@ -37,6 +39,7 @@ def connect(
             "memory_limit": memory_limit,
             "threads": str(threads),
             "allow_community_extensions": "false",
+            "storage_compatibility_version": CATALOG_VERSION,
         },
     )
     connection.execute("set timezone = 'UTC'")

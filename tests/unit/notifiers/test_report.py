@@ -193,9 +193,9 @@ def test_the_next_command_fits_the_verdict() -> None:
     expected = {
         "quiet": f"next: watchkeeper diff {RUN_ID} --against previous",
         "find_files": "next: watchkeeper run discovery -e demo-agent --case activation-events",
-        "half_outage": f"next: watchkeeper run discovery -e demo-agent --resume {RUN_ID}",
+        "half_outage": "next: watchkeeper run discovery -e demo-agent",
         "first_record": "next: watchkeeper nightly",
-        "judge_change": "next: watchkeeper baseline show",
+        "judge_change": "next: watchkeeper baseline show discovery -e demo-agent",
     }
     for name, command in expected.items():
         assert command in verdict_text(every_verdict()[name])
