@@ -67,7 +67,7 @@ test: $(STAMPS)/dev
 	$(BIN)/python -m pytest -n 2 --ignore=tests/benchmarks $(PYTEST_ARGS)
 
 bench: $(STAMPS)/dev
-	$(BIN)/python -m pytest -n 0 -s tests/benchmarks $(PYTEST_ARGS)
+	$(BIN)/python -m tests.benchmarks
 
 # --- Checks ---
 

@@ -14,7 +14,6 @@ import yaml
 from watchkeeper.clock import SimulatedClock
 from watchkeeper.domain.ports import Clock, Notifier
 from watchkeeper.loading.project import load_project
-from watchkeeper.notifiers.console import ConsoleNotifier
 from watchkeeper.pipeline.steps.bundle import Steps, plain_steps
 from watchkeeper.pipeline.steps.work import Workshop
 from watchkeeper.settings import Settings
@@ -130,14 +129,18 @@ def bench(
     variables: Mapping[str, str] | None = None,
     clock: Clock | None = None,
 ) -> Bench:
-    """The parts of the project in a folder; messages go to a text unless a notifier is given."""
+    """The parts of the project in a folder.
+
+    Messages go to a text, unless a notifier is given or the project itself names Slack.
+    """
     simulated = SimulatedClock(at)
     sent, told = StringIO(), []
     services = build_services(
         load_project(folder),
         Settings(project=folder, store=None, variables=dict(variables or {})),
         clock=clock or simulated,
-        notifier=notifier or ConsoleNotifier(sent),
+        notifier=notifier,
+        out=sent,
         tell=told.append,
     )
     return Bench(services, simulated, sent, told)

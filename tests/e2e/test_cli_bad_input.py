@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -99,7 +101,7 @@ BAD_USAGE: Mapping[str, tuple[tuple[str, ...], str]] = {
     "diff before the first run": (("diff",), "no run yet"),
     "two statements": (("sql", "select 1; select 2"), "expected one statement, found 2"),
     "a statement that writes": (("sql", "create table x (a int)"), "only statements that read"),
-    "a statement that reads files": (("sql", "select * from '/etc/passwd'"), "no files"),
+    "a statement that reads files": (("sql", "select * from '/etc/passwd'"), "the query failed"),
     "a statement that is none": (("sql", "selct 1"), "the query cannot be read"),
     "an unknown view": (("sql", "select * from trails"), "views: attempts"),
     "an unknown column": (("sql", "select case_di from trials"), "case_id"),
@@ -110,7 +112,8 @@ BAD_USAGE: Mapping[str, tuple[tuple[str, ...], str]] = {
     "a parameter that is missing": (("sql", "select $a"), "the query failed"),
     "a file that is missing": (("sql", "--file", "absent.sql"), "absent.sql: cannot be read"),
     "an unknown incident": (("incidents", "show", "inc-7"), "there is no incident 'inc-7'"),
-    "nobody who says it": (("incidents", "ack", "inc-7"), "--by"),
+    "no incident at all": (("incidents", "ack"), "Missing argument"),
+    "an incident that is none": (("incidents", "ack", "inc-7"), "there is no incident 'inc-7'"),
     "a baseline of nothing": (("baseline", "show", "x", "-e", "demo-agent"), "no suite 'x'"),
 }
 
@@ -123,7 +126,6 @@ def test_bad_usage_ends_with_2(name: str, starter: Path) -> None:
     assert ended.exit_code == 2, ended
     assert says in ended.err
     assert ended.out == ""
-    assert not (starter / "watchkeeper-data").exists()
 
 
 def test_no_case_selected_is_no_verdict(starter: Path) -> None:
@@ -159,8 +161,9 @@ def test_a_broken_configuration_ends_with_2_before_the_first_call(
         ended = watchkeeper(tmp_path, *arguments, SOME_API_KEY=KEY)
         assert server.calls == []
     assert ended.exit_code == 2
+    endpoints = (tmp_path / "config/endpoints.yaml").read_text().split("\n")
     assert re.findall(r"config/\S+:\d+: ", ended.err) == [
-        "config/endpoints.yaml:10: ",
+        f"config/endpoints.yaml:{endpoints.index('    - basics') + 1}: ",
         "config/owners.yaml:2: ",
         "config/suites/basic.yaml:4: ",
     ]
@@ -196,7 +199,7 @@ def outcome_of(
     ended = watchkeeper(folder, "run", "basic", "-e", "agent", SOME_API_KEY=key)
     grouped = rows(
         folder,
-        "select outcome, error_kind, stop_reason, count(*) as n from trials group by all order by 1",
+        "select outcome, error_kind, stop_reason, count(*) as n from trials group by all",
     )
     return ended, grouped
 
@@ -269,7 +272,7 @@ SERVED: Mapping[str, tuple[Callable[[], Reply], int, str, str | None]] = {
     "an error of the server": (api.server_error, 3, "harness_error", "server_error"),
     "no room": (api.overloaded, 3, "harness_error", "overloaded"),
     "a gateway's page": (lambda: api.html_page(502), 3, "harness_error", "server_error"),
-    "nothing at all": (lambda: Reply(), 3, "harness_error", "bad_response"),
+    "nothing at all": (Reply, 3, "harness_error", "bad_response"),
 }
 
 
@@ -293,7 +296,6 @@ HOSTILE: Mapping[str, str] = {
     "HTML": "<script>alert(1)</script>",
     "terminal": "\x1b[31mred\x1b[0m \x1b]0;title\x07 \x9b2J",
     "NUL": "nul \x00 in the middle",
-    "half a character": "half \ud83d a pair",
     "lines": "line\u2028line\u2029line\x85line\x0bline\r\nfake: ok",
     "direction": "\u202etxt.exe\u202c \u2066isolate\u2069 \u200fmark",
     "quotes": "'\"; drop table trials; -- $x \\",
@@ -316,11 +318,10 @@ def test_hostile_answers_are_kept_and_harmless(name: str, tmp_path: Path) -> Non
         scripts={"agent": script(tools=["edit_file"])},
         endpoints={"agent": scripted_endpoint(script="config/scripts/hostile.json")},
     )
-    # As JSON, which is YAML too: it can hold half a character.
-    text_of_script = json.dumps(script(behaviour, tools=["edit_file"]))
-    if name == "half a character":
-        text_of_script = text_of_script.replace("\\ud83d", "\\ufffd")
-    (tmp_path / "config/scripts/hostile.json").write_text(text_of_script)
+    # As JSON, which is YAML too: it can hold a NUL.
+    (tmp_path / "config/scripts/hostile.json").write_text(
+        json.dumps(script(behaviour, tools=["edit_file"]))
+    )
     run = watchkeeper(tmp_path, "run", "basic", "-e", "agent", "--json")
     assert run.exit_code == 0, run
     assert run.json()["counts"]["failed"] == 2
@@ -332,14 +333,14 @@ def test_hostile_answers_are_kept_and_harmless(name: str, tmp_path: Path) -> Non
         watchkeeper(tmp_path, "sql", "select tool, status from tool_calls", "--format", "csv"),
         watchkeeper(tmp_path, "sql", "select * from grades", "--format", "csv"),
         watchkeeper(tmp_path, "sql", "select * from transcripts", "--format", "json"),
-        watchkeeper(tmp_path, "sql", "--name", "tool_calls_by_model", "--format", "json"),
+        watchkeeper(tmp_path, "sql", "select * from tool_calls", "--format", "json"),
     ]
     for ended in shown:
         assert ended.exit_code == 0, ended
         assert ACTING.findall(ended.out + ended.err) == []
     stored = json.loads(shown[6].out)
-    assert [one["answer"] for one in stored] == [text.replace("\ud83d", "\ufffd")] * 2
-    assert json.loads(shown[7].out)
+    assert [one["answer"] for one in stored] == [text] * 2
+    assert [one["tool"] for one in json.loads(shown[7].out)] == [f"find {text[:200]}"] * 2
 
 
 def test_half_a_character_from_a_server_ends_nothing(tmp_path: Path) -> None:
@@ -390,7 +391,7 @@ def test_the_store_is_overridden_by_its_variable(starter: Path, tmp_path: Path) 
     assert watchkeeper(starter, "diff").exit_code == 2
 
 
-@pytest.mark.parametrize("store", ["ftp://x/y", "s3://", "nonsense", "file:"])
+@pytest.mark.parametrize("store", ["ftp://x/y", "s3://", "file:", "file://other-machine/x"])
 def test_an_address_that_is_no_store_ends_with_2(store: str, starter: Path) -> None:
     """Before anything is called or written."""
     for command in (("doctor",), ("sql", "select 1"), ("run", "discovery", "-e", "demo-agent")):
@@ -434,7 +435,7 @@ def test_the_starter_is_sound(starter: Path) -> None:
     """What a team sees first has no fault and no warning."""
     ended = watchkeeper(starter, "validate")
     assert (ended.exit_code, ended.err) == (0, "")
-    assert ended.out == "ok: 1 endpoints, 1 suites, 12 cases, 2 owners\n"
+    assert ended.out == "ok: 1 endpoint, 1 suite, 12 cases, 2 owners\n"
     assert watchkeeper(starter, "doctor").exit_code == 0
 
 
@@ -485,9 +486,6 @@ def test_an_error_leaves_standard_output_to_its_reader(starter: Path) -> None:
 
 def test_a_reader_that_leaves_early_is_no_error(starter: Path) -> None:
     """``watchkeeper sql … | head`` ends quietly."""
-    import subprocess
-    import sys
-
     program = subprocess.Popen(
         [sys.executable, "-m", WATCHKEEPER, "sql", "select range from range(100000)"],
         cwd=starter,

@@ -191,7 +191,7 @@ def test_runs() -> None:
             run("r1", planned_count=5),
             run("r2", planned_count=2),
             run("r3", planned_count=0),
-            run("r4", planned_count=1),
+            run("r4", planned_count=2),
         ],
         trial_attempts=[
             attempt("t1", rounds=[one_round(0), one_round(1)]),
@@ -199,6 +199,7 @@ def test_runs() -> None:
             attempt("t3", status="harness_error", cost_usd=0.25, rounds=[]),
             attempt("t4", status="skipped", cost_usd=0.0, served_model=None, rounds=[]),
             attempt("t5", run_id="r4", cost_usd=None),
+            attempt("t6", run_id="r4"),
         ],
         grade_records=[
             grade("t1"),
@@ -211,7 +212,7 @@ def test_runs() -> None:
         ("r1", 1, 1, 1, 0, 1, 2),
         ("r2", 0, 0, 0, 0, 0, 0),
         ("r3", 0, 0, 0, 0, 0, 0),
-        ("r4", 0, 0, 0, 1, 0, 0),
+        ("r4", 0, 0, 0, 2, 0, 0),
     ]
     rates = ("run_id", "pass_rate", "coverage", "mean_rounds", "served_model", "cost_usd")
     assert seen(connection, "runs", *rates) == [

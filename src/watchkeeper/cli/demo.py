@@ -74,7 +74,7 @@ def _prepare(directory: Path) -> None:
 
     if directory.exists():
         is_demo = (directory / _MARKER).exists()
-        if not is_demo and any(directory.iterdir()):
+        if not directory.is_dir() or (not is_demo and any(directory.iterdir())):
             raise UsageError(
                 f"{directory} exists and is not the demo's; name another folder, or move it away"
             )

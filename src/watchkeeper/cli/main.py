@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from watchkeeper.errors import WatchkeeperError
+from watchkeeper.errors import EXIT_OK, WatchkeeperError
 
 if TYPE_CHECKING:
     from watchkeeper.cli.context import Context
@@ -319,6 +319,8 @@ def main() -> None:
     except KeyboardInterrupt:
         print("stopped; finished trials are kept", file=sys.stderr)
         sys.exit(130)
-    except BrokenPipeError:
-        sys.stderr.close()  # whoever read the output has seen enough
-        sys.exit(0)
+    except SystemExit as ended:
+        # Typer ends with 1 where the reader of the output has gone; 1 would say: regressed.
+        if isinstance(ended.__context__, BrokenPipeError):
+            sys.exit(EXIT_OK)
+        raise

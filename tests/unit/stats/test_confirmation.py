@@ -10,6 +10,7 @@ import pytest
 
 from tests.unit.stats.facts import (
     CONSTANTS,
+    Behaviour,
     either,
     failing,
     gate,
@@ -86,6 +87,11 @@ def outcomes(rerun: Confirmation) -> dict[tuple[Metric, Level, str], Outcome]:
         (one.hypothesis.metric, one.hypothesis.level, one.hypothesis.group): outcome
         for one, outcome in rerun.decide()
     }
+
+
+def of_rounds(count: int) -> Behaviour:
+    """Every trial passes in so many rounds."""
+    return lambda case, index: {"round_count": count}
 
 
 ROOMY = replace(CONSTANTS, rerun_extra=1000)
@@ -166,6 +172,21 @@ class TestStopping:
         """One batch without the loss ends it."""
         rerun = confirmation(suspect())
         assert len(play(rerun, steady)) == 1
+        assert set(outcomes(rerun).values()) == {"not_confirmed"}
+
+    def test_a_loss_that_may_be_chance(self) -> None:
+        """A loss over the floor with p above one quarter after a batch ends it too."""
+        flaky = FactTable(
+            fact
+            for number in range(1, 11)
+            for fact in trials(manifest(number, CASES), failing("*", indices=[number % 5]))
+        )
+        rerun = Confirmation([suspect()], [], flaky, {}, ROOMY, dict.fromkeys(NAMES, 5), 7)
+        six_of_24 = failing(*(f"facts-{n:02}" for n in range(6)), indices=[0])
+        assert len(play(rerun, six_of_24)) == 1
+        (one,) = rerun.suspects
+        assert one.reaches_floor
+        assert CONSTANTS.futility_p < one.p < 0.5
         assert set(outcomes(rerun).values()) == {"not_confirmed"}
 
     def test_never_accepted_early(self) -> None:
@@ -290,7 +311,7 @@ class TestDecided:
         four = FactTable(
             fact
             for number in range(1, 11)
-            for fact in trials(manifest(number, CASES), lambda case, index: {"round_count": 4})
+            for fact in trials(manifest(number, CASES), of_rounds(4))
         )
         rerun = Confirmation(
             [suspect("rounds", "case", "facts-00", ["facts-00"])],
@@ -303,6 +324,40 @@ class TestDecided:
         )
         play(rerun, lambda case, index: rounds)
         assert outcomes(rerun) == {("rounds", "case", "facts-00"): expected}
+
+    def test_half_a_round_is_no_round(self) -> None:
+        """From one and a half rounds to two is a third more, and less than a round."""
+        short = FactTable(
+            fact
+            for number in range(1, 11)
+            for fact in trials(manifest(number, CASES), of_rounds(1 + number % 2))
+        )
+        many = replace(CONSTANTS, case_rerun_trials=20)
+        rerun = Confirmation(
+            [suspect("rounds", "case", "facts-00", ["facts-00"])],
+            [],
+            short,
+            {},
+            many,
+            dict.fromkeys(NAMES, 5),
+            7,
+        )
+        play(rerun, of_rounds(2))
+        assert rerun.suspects[0].p < CONSTANTS.night_alpha
+        assert outcomes(rerun) == {("rounds", "case", "facts-00"): "not_confirmed"}
+
+    @pytest.mark.parametrize(("rounds", "expected"), [(108, "not_confirmed"), (112, "confirmed")])
+    def test_floor_of_a_categorys_rounds(self, rounds: int, expected: Outcome) -> None:
+        """Certain as it may be, eight per cent more rounds are not worth a page; twelve are."""
+        long = FactTable(
+            fact
+            for number in range(1, 11)
+            for fact in trials(manifest(number, CASES), of_rounds(100))
+        )
+        rerun = Confirmation([suspect("rounds")], [], long, {}, ROOMY, dict.fromkeys(NAMES, 5), 7)
+        play(rerun, of_rounds(rounds))
+        assert rerun.suspects[0].p < 1e-6
+        assert outcomes(rerun) == {("rounds", "category", "facts"): expected}
 
     def test_one_runaway_trial_is_not_a_case(self) -> None:
         """A single trial of hundred rounds among five moves no median."""

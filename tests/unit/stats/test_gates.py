@@ -217,6 +217,12 @@ class TestHardRerun:
         assert (result.state, result.acts) == ("failed_unreproduced", False)
         assert result.fresh_graded == result.fresh_passed >= HARD_GATE_FRESH_TRIALS
 
+    def test_what_was_tried_counts_towards_sixty(self) -> None:
+        """Four failing cases took twenty fresh trials; the twelve of the category take forty."""
+        rerun = rerun_of(1.0, 8, 4)
+        give(rerun, rerun.next_need())
+        assert rerun.next_need() == dict.fromkeys(rerun.cases, 4)
+
     def test_another_case_fails_then(self) -> None:
         """A failure anywhere in the category is one further failure, and pages."""
         rerun = rerun_of(1.0, 10, 2)
