@@ -16,7 +16,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-
 from tests.projects import case, script, scripted_endpoint, suite, write_project
 
 ROUNDS = 5
