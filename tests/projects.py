@@ -134,7 +134,8 @@ def bench(
     Messages go to a text, unless a notifier is given or the project itself names Slack.
     """
     simulated = SimulatedClock(at)
-    sent, told = StringIO(), []
+    sent = StringIO()
+    told: list[str] = []
     services = build_services(
         load_project(folder),
         Settings(project=folder, store=None, variables=dict(variables or {})),

@@ -46,7 +46,7 @@ class Api:
 
 
 @contextmanager
-def lookup_api(folder: Path, delay_s: float = 0.05) -> Iterator[Api]:
+def lookup_api(folder: Path, *, delay_s: float) -> Iterator[Api]:
     """Every trial takes two rounds: the agent looks something up, and answers by what it found."""
     folder.mkdir()
     look_up = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -69,10 +70,17 @@ def everything_written(folder: Path) -> Iterator[tuple[Path, bytes]]:
             yield path, path.read_bytes()
 
 
+@pytest.fixture(scope="module")
+def _written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("starter")
+    assert watchkeeper(folder, "init").exit_code == 0
+    return folder
+
+
 @pytest.fixture
-def starter(tmp_path: Path) -> Path:
+def starter(_written: Path, tmp_path: Path) -> Path:
     """What ``watchkeeper init`` writes."""
-    assert watchkeeper(tmp_path, "init").exit_code == 0
+    shutil.copytree(_written, tmp_path, dirs_exist_ok=True)
     return tmp_path
 
 
@@ -199,7 +207,8 @@ def outcome_of(
     ended = watchkeeper(folder, "run", "basic", "-e", "agent", SOME_API_KEY=key)
     grouped = rows(
         folder,
-        "select outcome, error_kind, stop_reason, count(*) as n from trials group by all",
+        "select outcome, error_kind, stop_reason, cost_usd is null as is_unpriced, count(*) as n "
+        "from trials group by all",
     )
     return ended, grouped
 
@@ -216,6 +225,7 @@ def test_a_wrong_key_is_recorded_and_shown_nowhere(tmp_path: Path) -> None:
             "outcome": "harness_error",
             "error_kind": "authentication",
             "stop_reason": "not_finished",
+            "is_unpriced": False,
             "n": PLANNED,
         }
     ]
@@ -286,9 +296,8 @@ def test_whatever_is_served_is_recorded_as_what_it_is(name: str, tmp_path: Path)
         (outcome, kind, PLANNED)
     ]
     assert ended.exit_code == code, ended
-    costs = rows(tmp_path, "select distinct cost_usd is null as is_unpriced from costs")
     if name == "no usage":
-        assert costs == [{"is_unpriced": True}]
+        assert grouped[0]["is_unpriced"]
 
 
 HOSTILE: Mapping[str, str] = {
@@ -304,43 +313,49 @@ HOSTILE: Mapping[str, str] = {
 ACTING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\u200f\ud800-\udfff]")
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_answers_are_kept_and_harmless(name: str, tmp_path: Path) -> None:
-    """The run ends as any other; nothing that is shown acts on a terminal, and JSON stays JSON."""
-    text = HOSTILE[name]
+def hostile_behaviour(name: str, text: str) -> dict[str, Any]:
+    """An agent that says the text wherever it can say anything, in the case of that name."""
     call = {"tool": f"find {text[:200]}", "args": {text[:200]: text}, "result": text}
-    behaviour = {"rounds": [{"calls": [call]}], "endings": [{"text": text, "action": text[:80]}]}
+    ending = {"text": text, "action": text[:80]}
+    return {"match": {"cases": [name]}, "rounds": [{"calls": [call]}], "endings": [ending]}
+
+
+def test_hostile_answers_are_kept_and_harmless(tmp_path: Path) -> None:
+    """The run ends as any other; nothing that is shown acts on a terminal, and JSON stays JSON."""
     critical = {"tool": "edit_file", "severity": "critical"}
     expect = {"must_mention": "a word that is not there", "avoids": [critical]}
     write_project(
         tmp_path,
-        suites={"basic": suite([case("one", expect=expect)], trials=2)},
-        scripts={"agent": script(tools=["edit_file"])},
+        suites={"basic": suite([case(name, expect=expect) for name in HOSTILE], trials=1)},
         endpoints={"agent": scripted_endpoint(script="config/scripts/hostile.json")},
     )
+    behaviours = [hostile_behaviour(name, text) for name, text in HOSTILE.items()]
     # As JSON, which is YAML too: it can hold a NUL.
     (tmp_path / "config/scripts/hostile.json").write_text(
-        json.dumps(script(behaviour, tools=["edit_file"]))
+        json.dumps(script(*behaviours, tools=["edit_file"]))
     )
     run = watchkeeper(tmp_path, "run", "basic", "-e", "agent", "--json")
     assert run.exit_code == 0, run
-    assert run.json()["counts"]["failed"] == 2
+    assert run.json()["counts"]["failed"] == len(HOSTILE)
+    transcripts = "select case_id, answer, action, rounds from transcripts"
+    calls = "select case_id, tool, status from tool_calls"
     shown = [
         run,
         watchkeeper(tmp_path, "diff"),
         watchkeeper(tmp_path, "diff", "--json"),
-        watchkeeper(tmp_path, "sql", "select answer, action, rounds from transcripts"),
-        watchkeeper(tmp_path, "sql", "select tool, status from tool_calls", "--format", "csv"),
+        watchkeeper(tmp_path, "sql", transcripts),
+        watchkeeper(tmp_path, "sql", calls, "--format", "csv"),
         watchkeeper(tmp_path, "sql", "select * from grades", "--format", "csv"),
-        watchkeeper(tmp_path, "sql", "select * from transcripts", "--format", "json"),
-        watchkeeper(tmp_path, "sql", "select * from tool_calls", "--format", "json"),
+        watchkeeper(tmp_path, "sql", transcripts, "--format", "json"),
+        watchkeeper(tmp_path, "sql", calls, "--format", "json"),
     ]
     for ended in shown:
         assert ended.exit_code == 0, ended
         assert ACTING.findall(ended.out + ended.err) == []
-    stored = json.loads(shown[6].out)
-    assert [one["answer"] for one in stored] == [text] * 2
-    assert [one["tool"] for one in json.loads(shown[7].out)] == [f"find {text[:200]}"] * 2
+    said = {one["case_id"]: one["answer"] for one in json.loads(shown[6].out)}
+    assert said == HOSTILE
+    called = {one["case_id"]: one["tool"] for one in json.loads(shown[7].out)}
+    assert called == {name: f"find {text[:200]}" for name, text in HOSTILE.items()}
 
 
 def test_half_a_character_from_a_server_ends_nothing(tmp_path: Path) -> None:
@@ -465,12 +480,18 @@ def test_a_command_that_is_missing_shows_help(words: tuple[str, ...], tmp_path: 
 def test_json_is_one_document_on_standard_output(starter: Path) -> None:
     """Whatever is said besides goes to standard error."""
     run = ("run", "discovery", "-e", "demo-agent", "-k", "1")
-    for arguments in (run, ("diff",), ("plan", "discovery", "-e", "demo-agent")):
+    objects: tuple[tuple[str, ...], ...] = (
+        run,
+        ("diff",),
+        ("plan", "discovery", "-e", "demo-agent"),
+    )
+    for arguments in objects:
         ended = watchkeeper(starter, *arguments, "--json")
         assert ended.exit_code == 0, ended
         assert ended.out.count("\n") == 1
         assert isinstance(ended.json(), dict)
-    for arguments in (("endpoints",), ("incidents", "list"), ("incidents", "list", "--all")):
+    lists: tuple[tuple[str, ...], ...] = (("endpoints",), ("incidents", "list", "--all"))
+    for arguments in lists:
         ended = watchkeeper(starter, *arguments, "--json")
         assert ended.exit_code == 0, ended
         assert ended.out.count("\n") == 1

@@ -44,7 +44,7 @@ from watchkeeper.store.objects import open_objects
 from watchkeeper.store.objects.s3 import S3Objects
 from watchkeeper.store.records import RunRecords
 
-KILLED_AFTER = (0, *sorted(random.Random(20260301).sample(range(1, CASES), 4)))
+KILLED_AFTER = (0, *sorted(random.Random(20260301).sample(range(1, CASES - 10), 4)))
 """How many trials are finished when the process is killed; it is resumed after each kill."""
 
 
@@ -59,7 +59,7 @@ def test_run_killed_again_and_again_pays_for_no_finished_trial_twice(tmp_path: P
 
     No finished trial is made again: more is paid only for what was in flight at each kill.
     """
-    with lookup_api(tmp_path / "api") as api:
+    with lookup_api(tmp_path / "api", delay_s=0.1) as api:
         folder = lookup_project(tmp_path / "project", api)
         paid_for: dict[str, int] = {}
         for count in KILLED_AFTER:

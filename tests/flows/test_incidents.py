@@ -271,6 +271,37 @@ class TestRecovery:
         nights(folder, 7, 7, notifier)
         assert incidents(folder)[0].resolution == "recovered"
 
+    def test_a_broken_night_says_nothing_of_a_gate(self, tmp_path: Path) -> None:
+        """Where half of the suite is lost, the other half passing its gate ends nothing."""
+        folder = project(
+            tmp_path,
+            meant(NO, "facts-*", served="bad"),
+            meant(DOWN, "tone-*", served="down"),
+            USUAL,
+            models=served(bad=1, down=2),
+            categories=gates("page", facts=1.0, tone=0.1),
+        )
+        last = nights(folder, 1, 2)[-1]
+        assert last.broken is not None
+        assert last.gates[0].state.startswith("passed")
+        gate = next(one for one in incidents(folder) if one.root.kind == "gate")
+        assert gate.quiet_count == 0
+
+    def test_a_night_without_a_verdict_elsewhere(self, tmp_path: Path) -> None:
+        """A category that is silent leaves the night without a verdict, and so without news."""
+        folder = project(
+            tmp_path,
+            SLOW,
+            meant(DOWN, "rare-*", served="silent"),
+            USUAL,
+            models=served(bad=3, good_=4, silent=5) + served(good_=6)[1:],
+            counts={"facts": 4, "tone": 12, "rare": 1},
+        )
+        verdicts = nights(folder, 1, 6)
+        assert [one.exit_code for one in verdicts[2:]] == [1, 0, 3, 0]
+        slow = next(one for one in incidents(folder) if one.root.severity == "page")
+        assert (slow.state, slow.quiet_count) == ("open", 2)
+
     def test_a_broken_evaluation_recovers_too(
         self, tmp_path: Path, slack: SlackServer, notifier: SlackNotifier
     ) -> None:
@@ -460,15 +491,17 @@ class TestSeveral:
             SLOW,
             WRONG_TONE,
             meant(NO, "tone-*", served="half"),
-            USUAL,
+            meant(finding_files(2), "facts-*"),
+            YES,
             models=served(bad=3, half=4),
         )
         nights(folder, 1, 6, notifier)
-        facts, tone = incidents(folder)
-        assert (facts.root.name, facts.resolution) == ("facts", "recovered")
+        tone, tool = incidents(folder)
+        assert (tool.root.kind, tool.root.name) == ("tool", "find_files")
+        assert tool.resolution == "recovered"
         assert (tone.root.name, tone.state, tone.night_count) == ("tone", "open", 4)
-        assert facts.thread is not None
-        thread = slack.thread("C0TEAM", facts.thread.message_id)
+        assert tool.thread is not None
+        thread = slack.thread("C0TEAM", tool.thread.message_id)
         assert [one["text"].split(":")[0] for one in thread[1:]] == ["Recovered"]
 
     def test_endpoints_have_incidents_of_their_own(self, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from tests.flows.nights import (
     gates,
     meant,
     night,
+    slot,
     verdict_of,
 )
 from tests.projects import (
@@ -33,6 +34,7 @@ from tests.projects import (
 )
 from watchkeeper.domain.run import RunRequest
 from watchkeeper.notifiers.report import verdict_text
+from watchkeeper.pipeline.nightly import evaluate_and_compare, nightly_requests
 
 
 def scene(folder: Path, *wrong: str) -> Path:
@@ -390,6 +392,21 @@ class TestBudgets:
         assert verdict_of(night(made, 3)).counts.passed == 0
         assert paid(made) == pytest.approx(20)
         assert verdict_of(night(made, 31)).counts.passed == 12  # 1 April
+
+    def test_a_night_that_goes_on_within_its_month(self, tmp_path: Path) -> None:
+        """What the night's first half paid is counted once against the month, not twice."""
+        made = bench(
+            priced(
+                tmp_path,
+                others={"second": scripted_endpoint()},
+                watchkeeper={"budget_usd": {"month": 24.0}},
+            )
+        )
+        first, _ = nightly_requests(made.services.project, slot(1), "test")
+        asyncio.run(evaluate_and_compare(first, made.steps()))
+        assert paid(made) == pytest.approx(12)
+        result = night(made)
+        assert [pair.verdict.counts.passed for pair in result.pairs if pair.verdict] == [12, 12]
 
     def test_the_months_budget_holds_for_every_run(self, tmp_path: Path) -> None:
         """A run that somebody asks for draws on the same month."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import stat
+from bisect import bisect_left
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -33,6 +34,7 @@ _SPECIAL = {
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
+_ODD_BREAK = re.compile("[\x85\u2028\u2029]")
 _MAX_INT_DIGITS = 300
 _TAG = "tag:yaml.org,2002:"
 # What the reader resolves by itself; a tag beside these was written into the file.
@@ -137,10 +139,13 @@ def read_mapping(path: Path, shown: str, faults: list[Fault]) -> Document | None
 
 def parse_yaml(text: str, shown: str) -> Document:
     """YAML text as plain values with their lines; see ``read_yaml``."""
+    odd_breaks = [found.start() for found in _ODD_BREAK.finditer(text)]
     try:
         node = yaml.compose(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
-        raise _one_fault(shown, _error_line(error), _explain(error, text)) from error
+        mark = error.problem_mark or error.context_mark
+        line = _line(mark, odd_breaks) if mark is not None else 1
+        raise _one_fault(shown, line, _explain(error, text, line)) from error
     except yaml.reader.ReaderError as error:
         line = text.encode()[: error.position].count(b"\n") + 1
         raise _one_fault(shown, line, f"not YAML: {_first_line(str(error))}") from error
@@ -150,7 +155,7 @@ def parse_yaml(text: str, shown: str) -> Document:
         raise _one_fault(shown, 1, "nested too deeply to be read") from error
     if node is None:
         raise _one_fault(shown, 1, "the file is empty; expected a mapping of keys")
-    builder = _Builder(shown)
+    builder = _Builder(shown, odd_breaks)
     try:
         value = builder.build(node, (), 0)
     except _TooLarge:
@@ -167,15 +172,16 @@ class _TooLarge(Exception):
 class _Builder:
     """Turns nodes into plain values and keeps the line of every key path."""
 
-    def __init__(self, shown: str) -> None:
+    def __init__(self, shown: str, odd_breaks: list[int]) -> None:
         self.shown = shown
+        self.odd_breaks = odd_breaks
         self.lines: dict[KeyPath, int] = {}
         self.faults: list[Fault] = []
         self.node_count = 0
         self.known: set[int] = set()  # a node that comes again is reached through an alias
 
     def build(self, node: yaml.Node, path: KeyPath, depth: int) -> object:
-        line = node.start_mark.line + 1
+        line = _line(node.start_mark, self.odd_breaks)
         self.lines.setdefault(path, line)
         self.node_count += 1
         self.known.add(id(node))
@@ -200,7 +206,7 @@ class _Builder:
     def _mapping(self, node: yaml.Node, path: KeyPath, depth: int) -> dict[str, object]:
         result: dict[str, object] = {}
         for key_node, value_node in node.value:
-            line = key_node.start_mark.line + 1
+            line = _line(key_node.start_mark, self.odd_breaks)
             if not isinstance(key_node, yaml.ScalarNode):
                 self._fault(line, "a key must be plain text")
                 continue
@@ -243,23 +249,22 @@ def plain_scalar(text: str) -> object:
     return text
 
 
-def _explain(error: yaml.MarkedYAMLError, text: str) -> str:
+def _line(mark: yaml.Mark, odd_breaks: list[int]) -> int:
+    """The line as editors count it; the reader also counts breaks that they take for characters."""
+    return mark.line + 1 - (bisect_left(odd_breaks, mark.index) if odd_breaks else 0)
+
+
+def _explain(error: yaml.MarkedYAMLError, text: str, line: int) -> str:
     problem = error.problem or "not YAML"
     if "another document" in problem:
         return "a second document begins here; expected one document a file"
-    lines = text.splitlines()
-    number = _error_line(error) - 1
-    shown = lines[number] if number < len(lines) else ""
+    lines = text.split("\n")
+    shown = lines[line - 1] if line <= len(lines) else ""
     if "\t" in shown[: len(shown) - len(shown.lstrip())] or "'\\t'" in problem:
         return "a tab indents this line; YAML takes spaces only"
     if "undefined alias" in problem:
         return f"{problem.replace('found ', '')}: no anchor of that name stands before it"
     return f"not YAML: {_first_line(problem)}"
-
-
-def _error_line(error: yaml.MarkedYAMLError) -> int:
-    mark = error.problem_mark or error.context_mark
-    return mark.line + 1 if mark is not None else 1
 
 
 def _first_line(text: str) -> str:

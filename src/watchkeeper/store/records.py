@@ -89,7 +89,8 @@ class RunRecords:
                 continue
             try:
                 text = gzip.decompress(self.objects.get(info.key)).decode()
-                lines = [json.loads(line) for line in text.splitlines()]
+                # Only a line feed ends a line: texts may hold what breaks lines elsewhere.
+                lines = [json.loads(line) for line in text.split("\n") if line]
             except ObjectMissing:
                 continue  # whoever committed the run has cleared it away meanwhile
             except (OSError, ValueError, EOFError) as error:

@@ -79,6 +79,17 @@ def test_every_value_knows_its_line() -> None:
     assert document.line_of(("absent",)) == 1
 
 
+def test_lines_are_counted_as_editors_count_them() -> None:
+    """U+2028, U+2029 and U+0085 are characters of a text there, and end no line."""
+    text = 'a: "x\u2028y\u2029z"\n# a comment\x85\nb: 1\n\nc:\n  - d\n'
+    lines = parse_yaml(text, "f").lines
+    assert [lines[path] for path in (("a",), ("b",), ("c",), ("c", 0))] == [1, 3, 5, 6]
+    (fault,) = faults_of(text + "c: 2\n")
+    assert fault.line == 7
+    (fault,) = faults_of(text + "e: [\n")
+    assert fault.line == 8
+
+
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(10**9), 10**9) | st.text(max_size=12),
     lambda inner: (

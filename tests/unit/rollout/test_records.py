@@ -21,6 +21,8 @@ from watchkeeper.domain.run import CaseStamp, Manifest
 from watchkeeper.domain.trajectory import CallStatus, Round, ToolCall, Trajectory, Usage
 from watchkeeper.domain.trial import StopReason, Trial, TrialStatus
 from watchkeeper.rollout.journal import Journal
+from watchkeeper.store.objects import open_objects
+from watchkeeper.store.records import RunRecords
 
 STAMP = CaseStamp("case", "facts", "cluster", "asks", "demands", 3, tags={"language": "es-AR"})
 MANIFEST = Manifest(
@@ -173,6 +175,14 @@ def test_a_trial_comes_back_from_the_store(tmp_path: Path, trials: list[Trial]) 
             row, said = trial_row(trial, STAMP, MANIFEST), transcript_row(trial)
             journal.append({"trial": row, "transcript": said})
     assert stored_trials(folder, folder / "trials.jsonl", MANIFEST) == numbered
+
+
+def test_what_is_put_aside_comes_back(tmp_path: Path) -> None:
+    """Whatever breaks lines elsewhere: the staging area is read by a restart."""
+    records = RunRecords(open_objects("file:./store", root=tmp_path))
+    lines = [{"text": "one\u2028two\u0085three\x0bfour"}, {"text": "five\nsix"}]
+    records.stage("run", lines)
+    assert list(records.staged("run")) == lines
 
 
 def test_a_thin_row_holds_nothing_that_was_said() -> None:
