@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import subprocess
@@ -12,9 +11,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from prefect.client.schemas.objects import FlowRun
 from prefect.client.schemas.responses import DeploymentResponse
 from prefect.client.schemas.schedules import CronSchedule
-from prefect.deployments.flow_runs import arun_deployment
 from prefect.exceptions import ObjectNotFound
 from prefect.flows import load_flow_from_entrypoint
 from watchkeeper.flows.handover import services_of
@@ -90,10 +89,7 @@ def test_served_night_runs_in_the_slot_of_its_schedule(tmp_path: Path, prefect: 
         start_new_session=True,
     )
     try:
-        _deployment(prefect, process)
-        run = asyncio.run(
-            arun_deployment("watchkeeper-nightly/served", timeout=PATIENCE_S, poll_interval=0.5)
-        )
+        run = _ended(prefect, _deployment(prefect, process), process)
         process.send_signal(signal.SIGTERM)
         process.wait(PATIENCE_S)
     finally:
@@ -113,6 +109,20 @@ def test_served_night_runs_in_the_slot_of_its_schedule(tmp_path: Path, prefect: 
     left = _deployment(prefect, process)
     assert [one.active for one in left.schedules] == [True]
     assert not left.paused
+
+
+def _ended(
+    prefect: Prefect, deployment: DeploymentResponse, process: subprocess.Popen[str]
+) -> FlowRun:
+    """A run of a deployment that somebody starts now, once it has ended."""
+    run = prefect.ask(lambda client: client.create_flow_run_from_deployment(deployment.id))
+    until = time.monotonic() + PATIENCE_S
+    while time.monotonic() < until and process.poll() is None:
+        found = prefect.ask(lambda client: client.read_flow_run(run.id))
+        if found.state is not None and found.state.is_final():
+            return found
+        time.sleep(0.5)
+    raise AssertionError(f"the run has not ended; the serving process: {process.poll()}")
 
 
 def _deployment(prefect: Prefect, process: subprocess.Popen[str]) -> DeploymentResponse:

