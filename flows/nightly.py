@@ -10,6 +10,7 @@ from typing import Any
 from prefect import flow
 from prefect.client.schemas.objects import State
 from prefect.context import FlowRunContext
+from prefect.exceptions import TerminationSignal
 from prefect.runtime import flow_run
 from prefect.states import Cancelled
 from watchkeeper.flows.handover import Handover, handed, handing, services_of
@@ -33,10 +34,10 @@ NIGHT_KEY = "watchkeeper-night"
 def _run_name() -> str:
     """``night of 2026-05-22 00:30 UTC``, by the slot that was asked for or scheduled."""
     given = (flow_run.parameters or {}).get("slot")
-    at = flow_run.scheduled_start_time
-    if given is None and at is not None:
-        return f"night of {at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
-    return f"night of {given}"
+    at = _scheduled_at()
+    if given is None and at is None:
+        return "night of the latest slot"
+    return f"night of {given}" if at is None or given else f"night of {at:%Y-%m-%d %H:%M} UTC"
 
 
 @flow(name="watchkeeper-nightly", flow_run_name=_run_name, **FLOW)
@@ -91,6 +92,7 @@ def run_nightly(
     Raises:
         UsageError: Bad configuration or a bad slot, found before Prefect is started.
         WatchkeeperError: What ended the night as a whole.
+        SystemExit: The process was told to end (SIGTERM); the code is 143, no verdict's.
     """
     parts = services if services is not None else services_of(project_root)
     slot_at = choose_slot(parts.project, parts.clock.now(), slot)
@@ -98,6 +100,10 @@ def run_nightly(
     try:
         with prefect_server(), handing(handover):
             asyncio.run(_in_prefect(parts.project.root, slot_at))
+    except TerminationSignal as ended:
+        # Prefect raises SIGTERM, and as an error it would end with 1, which says: regressed.
+        parts.tell("stopped; finished trials are kept")
+        raise SystemExit(128 + ended.signal) from None
     except Exception as trouble:  # noqa: BLE001 - Prefect never costs a night
         parts.tell(f"Prefect: {plain(trouble, parts)}")
     if handover.result is not None:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import BinaryIO
 
 from prefect.settings import (
@@ -37,6 +37,7 @@ _RECORDERS = {
     "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_READ_BATCH_SIZE": "50",
     "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_BATCH_SIZE": "50",
 }
+_PAGES = "PREFECT_SERVER_UI_API_URL"  # where Prefect's pages look for the API
 # What one night does not need, and a server that lives on does.
 _FOR_ONE_NIGHT = {
     "PREFECT_UI_ENABLED": "false",
@@ -76,11 +77,11 @@ def prefect_server(*, is_lasting: bool = False, port: int = 0) -> Iterator[str]:
         return
     with tempfile.TemporaryFile() as log, _listening(port) as listening:
         address = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        child = _start(listening, log, is_lasting=is_lasting)
+        api = f"{address}/api"
+        child = _start(listening, log, {_PAGES: api} if is_lasting else _FOR_ONE_NIGHT)
         listening.close()  # a server that ended then refuses calls, where it would let them wait
         try:
             _wait_until_ready(child, address, log)
-            api = f"{address}/api"
             retries = min(_CLIENT_RETRIES, PREFECT_CLIENT_MAX_RETRIES.value())
             ours = {PREFECT_API_URL: api, PREFECT_CLIENT_MAX_RETRIES: retries}
             with temporary_settings(updates=ours):
@@ -105,12 +106,14 @@ def _listening(port: int) -> socket.socket:
     raise ServerTrouble("no port is free on the loopback interface")
 
 
-def _start(listening: socket.socket, log: BinaryIO, *, is_lasting: bool) -> subprocess.Popen[bytes]:
+def _start(
+    listening: socket.socket, log: BinaryIO, special: Mapping[str, str]
+) -> subprocess.Popen[bytes]:
     variables = {
         **read_settings().variables,
         **_RECORDERS,
-        **({} if is_lasting else _FOR_ONE_NIGHT),
         **get_current_settings().to_environment_variables(exclude_unset=True),
+        **special,
     }
     descriptor = listening.fileno()
     return subprocess.Popen(  # noqa: S603 - our own program, and a number

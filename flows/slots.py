@@ -18,7 +18,10 @@ from watchkeeper.errors import UsageError
 from watchkeeper.loading.folder import CONFIG_FILE
 from watchkeeper.loading.project import Project
 
-_FIRST_WINDOW = timedelta(hours=1)
+# Windows begin and end well apart from the times that matter: some versions of Prefect skip a time
+# that comes in an hour which the clock repeats when they are asked for exactly that hour.
+_MARGIN = timedelta(days=2)
+_FIRST_WINDOW = timedelta(days=2)
 _LAST_WINDOW = timedelta(days=366 * 9)  # 29 February may be eight years away
 
 
@@ -91,18 +94,19 @@ def nightly_schedule(cron: str, timezone: zoneinfo.ZoneInfo) -> CronSchedule:
         ) from error
 
 
-def _last_between(schedule: CronSchedule, start: datetime, end: datetime) -> datetime | None:
+def _last_between(schedule: CronSchedule, start: datetime, now: datetime) -> datetime | None:
     """The last time of a schedule in an interval; Prefect gives at most a thousand at once."""
     last: datetime | None = None
     while True:
         # The method is a coroutine that never waits for anything.
-        found = asyncio.run(schedule.get_dates(start=start, end=end))
-        if not found:
+        dates = asyncio.run(schedule.get_dates(start=start, end=now + _MARGIN))
+        found = [datetime.fromtimestamp(date.timestamp(), UTC) for date in dates]
+        past = [at for at in found if at <= now]
+        if not past or past[-1] == last:
             return last
-        newest = datetime.fromtimestamp(found[-1].timestamp(), UTC)
-        if newest == last:
+        last = start = past[-1]
+        if len(past) < len(found):
             return last
-        last = start = newest
 
 
 def _given_slot(given: str, now: datetime) -> datetime:

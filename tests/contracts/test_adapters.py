@@ -20,8 +20,7 @@ from tests.projects import script
 from tests.servers import anthropic_replies as api
 from tests.servers.anthropic_server import Call, anthropic_server
 from tests.servers.loopback import Reply
-from tests.unit.rollout.stored import stored_trials
-from tests.unit.rollout.test_records import MANIFEST, STAMP
+from tests.unit.rollout.stored import MANIFEST, STAMP, stored_trials
 from watchkeeper import adapters
 from watchkeeper.adapters import adapter_kinds, adapter_module
 from watchkeeper.clock import SimulatedClock

@@ -16,7 +16,7 @@ from typing import Any
 
 from watchkeeper.flows.handover import services_of
 
-from tests.projects import case, script, suite, write_project
+from tests.projects import case, script, scripted_endpoint, suite, write_project
 
 PATIENCE_S = 60.0
 _NIGHT = """
@@ -61,6 +61,23 @@ def test_killed_night_goes_on_where_it_was(tmp_path: Path, own_home: Path) -> No
     assert len(rows) == len(started) == 100
     assert run.manifest["trigger"] == "command line"
     assert {key: started[key] for key in before} == before
+
+
+def test_terminated_night_ends_with_no_code_of_a_verdict(tmp_path: Path, own_home: Path) -> None:
+    """A machine that is shut down has found no regression; its server ends with the night."""
+    folder = write_project(
+        tmp_path,
+        endpoints={"agent": scripted_endpoint(concurrency=1)},
+        scripts={"agent": script({"endings": [{"text": "yes"}], "latency_ms": 500})},
+    )
+    with _night(folder, own_home) as process:
+        _finished(folder, at_least=1, process=process)
+        helpers = _children(process.pid)
+        process.terminate()
+        said, _ = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 128 + signal.SIGTERM, said
+    assert "finished trials are kept" in said
+    _wait_until_gone(helpers)
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from watchkeeper.tasks.work import StepTask, perform
 from tests.flows.prefect_view import Prefect
 from tests.projects import FIRST_SLOT, Bench, bench, write_project
 from watchkeeper.domain.run import RunRequest
-from watchkeeper.errors import BrokenEvaluation, StoreUnavailable
+from watchkeeper.errors import BrokenEvaluation, RecordUnreadable, StoreUnavailable
 from watchkeeper.pipeline.steps.bundle import Steps
 
 
@@ -93,26 +93,43 @@ def test_step_that_hangs_is_given_up(made: Bench) -> None:
     _in_a_flow(work)
 
 
+REQUEST = RunRequest(
+    run_id="run-1",
+    endpoint="agent",
+    suite="basic",
+    purpose="nightly",
+    trigger="test",
+    seed=1,
+    slot_at=FIRST_SLOT,
+)
+
+
+def test_run_that_could_not_be_opened_is_let_go(made: Bench) -> None:
+    """Its lock goes with it: a second try in the same process meets the same fault, not itself."""
+
+    async def work() -> None:
+        steps = prefect_steps(made.steps())
+        journal = steps.workshop.journal_path("run-1")
+        journal.parent.mkdir(parents=True)
+        journal.write_text("no record\n")
+        for _ in range(2):
+            with pytest.raises(RecordUnreadable, match="not a record"):
+                await steps.plan_run(REQUEST)
+
+    _in_a_flow(work)
+
+
 def test_second_start_of_a_run_pays_only_for_missing_trials(made: Bench) -> None:
     """A shard that failed in the middle of a run is made up for from the journal."""
-    request = RunRequest(
-        run_id="run-1",
-        endpoint="agent",
-        suite="basic",
-        purpose="nightly",
-        trigger="test",
-        seed=1,
-        slot_at=FIRST_SLOT,
-    )
 
     async def half(steps: Steps) -> None:
-        plan = await steps.plan_run(request)
+        plan = await steps.plan_run(REQUEST)
         finished = await steps.run_shard("run-1", plan.trials[:5])
         await steps.grade_shard("run-1", finished)
         await steps.workshop.close("run-1", is_committed=False)
 
     async def rest(steps: Steps) -> None:
-        plan = await steps.plan_run(request)
+        plan = await steps.plan_run(REQUEST)
         assert len(await steps.run_shard("run-1", plan.trials)) == 7
         await steps.workshop.close("run-1", is_committed=False)
 

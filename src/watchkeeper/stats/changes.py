@@ -32,9 +32,6 @@ def what_changed(
         candidate_facts: Its trials.
     """
     before, after = _parts(baseline, baseline_facts, candidate, candidate_facts)
-    if not any(fact.served_model for fact in candidate_facts):
-        # Nothing answered, so nothing is known of what would have.
-        before, after = ({**side, "served model": ""} for side in (before, after))
     changes = [
         Change(what, before[what] or "unknown", after[what] or "unknown")
         for what in before
@@ -72,8 +69,9 @@ def _parts(
     """Everything that is compared, before and after; an empty text is unknown."""
     newest = baseline[-1]
     newest_facts = [fact for fact in baseline_facts if fact.run_id == newest.run_id]
-    before_served = served_models(newest_facts) or _resolved_model(newest)
-    after_served = served_models(candidate_facts) or _resolved_model(candidate)
+    after_served = served_models(candidate_facts)
+    # Where nothing answered nothing is known of what would have: neither changed nor the same.
+    before_served = served_models(newest_facts) or _resolved_model(newest) if after_served else ()
     pairs = (
         ("served model", " + ".join(before_served), " + ".join(after_served)),
         (

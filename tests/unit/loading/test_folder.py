@@ -57,10 +57,10 @@ def test_a_folder_without_a_project_is_told(tmp_path: Path) -> None:
         ("store: file:a\r\ntimezone: UTC\r\n", "file:a"),
         ("\ufeffstore: file:a\n", "file:a"),
         ("schedule:\n  store: file:inner\n", DEFAULT),
-        ('claim: "two lines\nstore: file:inside a text"\n', DEFAULT),
-        ("claim: 'two lines\nstore: file:inside a text'\n", DEFAULT),
-        ("more: {a: 1,\nstore: file:inside}\n", DEFAULT),
-        ("more: [a,\nstore: file:inside]\n", DEFAULT),
+        ('claim: "three\nstore: file:inside\nlines"\n', DEFAULT),
+        ("claim: 'three\nstore: file:inside\nlines'\n", DEFAULT),
+        ("more: {a: 1,\nstore: file:inside\n}\n", DEFAULT),
+        ("more: [a,\nstore: file:inside\n]\n", DEFAULT),
         ("---\nstore: file:a\n", "file:a"),
         ("claim: |\n  store: file:inside a text\nstore: file:a\n", "file:a"),
         ("store: file:a\\b\n", "file:a\\b"),
@@ -113,7 +113,7 @@ def test_the_quick_way_never_differs_from_yaml(
     """In whatever style a program wrote the file."""
     text = yaml.safe_dump(
         {**document, "store": store},
-        width=width,
+        width=width,  # folds texts, so that a line within one may look like a key
         default_flow_style=flow,
         default_style=style,
         sort_keys=True,

@@ -6,13 +6,43 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from tests.unit.rollout.stage import START
+from watchkeeper.domain.endpoint import ServedIdentity
 from watchkeeper.domain.records import trial_from_rows
-from watchkeeper.domain.run import Manifest
+from watchkeeper.domain.run import CaseStamp, Manifest
 from watchkeeper.domain.trial import Trial
 from watchkeeper.store.history import History, fetch
 from watchkeeper.store.objects import open_objects
 from watchkeeper.store.payloads import to_json
 from watchkeeper.store.records import RunRecords
+
+STAMP = CaseStamp("case", "facts", "cluster", "asks", "demands", 3, tags={"language": "es-AR"})
+MANIFEST = Manifest(
+    run_id="run",
+    endpoint="agent",
+    suite="basic",
+    purpose="nightly",
+    trigger="test",
+    seed=1,
+    slot_at=START,
+    planned_at=START,
+    confirms=None,
+    suite_hash="",
+    cases=(STAMP,),
+    gates=(),
+    graders={},
+    endpoint_kind="scripted",
+    endpoint_owner="team",
+    suite_owner="team",
+    env="staging",
+    endpoint_config_hash="",
+    identity=ServedIdentity("alias", "model-v1"),
+    limits={},
+    attempt_policy={},
+    price_table_version="",
+    engine_version="",
+    planned_count=3,
+)
 
 
 def stored_trials(folder: Path, journal: Path, manifest: Manifest) -> list[Trial]:

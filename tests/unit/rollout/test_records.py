@@ -13,44 +13,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.rollout.stage import START
-from tests.unit.rollout.stored import stored_trials
-from watchkeeper.domain.endpoint import ServedIdentity
+from tests.unit.rollout.stored import MANIFEST, STAMP, stored_trials
 from watchkeeper.domain.records import transcript_row, trial_from_rows, trial_row
 from watchkeeper.domain.redaction import Redactor
-from watchkeeper.domain.run import CaseStamp, Manifest
 from watchkeeper.domain.trajectory import CallStatus, Round, ToolCall, Trajectory, Usage
 from watchkeeper.domain.trial import StopReason, Trial, TrialStatus
 from watchkeeper.rollout.journal import Journal
 from watchkeeper.store.objects import open_objects
 from watchkeeper.store.records import RunRecords
-
-STAMP = CaseStamp("case", "facts", "cluster", "asks", "demands", 3, tags={"language": "es-AR"})
-MANIFEST = Manifest(
-    run_id="run",
-    endpoint="agent",
-    suite="basic",
-    purpose="nightly",
-    trigger="test",
-    seed=1,
-    slot_at=START,
-    planned_at=START,
-    confirms=None,
-    suite_hash="",
-    cases=(STAMP,),
-    gates=(),
-    graders={},
-    endpoint_kind="scripted",
-    endpoint_owner="team",
-    suite_owner="team",
-    env="staging",
-    endpoint_config_hash="",
-    identity=ServedIdentity("alias", "model-v1"),
-    limits={},
-    attempt_policy={},
-    price_table_version="",
-    engine_version="",
-    planned_count=3,
-)
 
 HOSTILE = st.sampled_from(
     [

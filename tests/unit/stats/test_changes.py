@@ -85,11 +85,21 @@ class TestWhatChanged:
         of = manifest(3, CASES)
         assert changed(of, SERVED_V2) == (Change("served model", "model-v1", "model-v2"),)
 
-    def test_without_an_answer_it_is_what_was_resolved(self) -> None:
-        """Where no trial says it, the identity resolved before the run stands in."""
-        of = manifest(3, CASES, identity=identity("model-v3"))
-        assert changed(of, {"served_model": None}) == (
-            Change("served model", "model-v1", "model-v3"),
+    @pytest.mark.parametrize("resolved", ["model-v1", "model-v3"])
+    def test_where_nothing_answered_nothing_is_known(self, resolved: str) -> None:
+        """What would have answered neither changed nor stayed, whatever the provider lists."""
+        of = manifest(3, CASES, identity=identity(resolved))
+        silent: Mapping[str, Any] = {"served_model": None}
+        assert changed(of, silent) == ()
+        facts = trials(of, lambda case, index: silent)
+        assert "served model" not in what_stayed(BEFORE, PAST, of, facts)
+
+    def test_before_any_answer_it_is_what_was_resolved(self) -> None:
+        """Where the baseline's trials do not say it, the identity resolved before it stands in."""
+        of = manifest(3, CASES)
+        past = [replace(fact, served_model=None) for fact in PAST]
+        assert what_changed(BEFORE, past, of, trials(of, lambda case, index: SERVED_V2)) == (
+            Change("served model", "model-v1", "model-v2"),
         )
 
     def test_another_request_is_one_change(self) -> None:

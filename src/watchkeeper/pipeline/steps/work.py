@@ -115,7 +115,11 @@ class Workshop:
                 again=set(),
                 stack=stack.pop_all(),
             )
-        self._recover(run, spending)
+        try:
+            self._recover(run, spending)
+        except BaseException:
+            await run.stack.aclose()  # the lock too: the same process may try again
+            raise
         self.runs[run_id] = run
         return run
 
