@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -64,8 +65,7 @@ async def nightly(project: str | None = None, slot: str | None = None) -> State[
         )
         if mine is not None:
             mine.result = result
-        incidents = await asyncio.to_thread(open_and_past_incidents, services)
-        await publish(services, NIGHT_KEY, night_summary(result, incidents, services.redactor))
+        await publish(services, NIGHT_KEY, partial(_summary, services, result))
         return night_state(result, services.redactor)
 
     return await with_services(project, body)
@@ -117,6 +117,10 @@ def run_nightly(
 
 async def _in_prefect(root: Path, slot_at: datetime) -> None:
     await nightly(project=str(root), slot=slot_at.isoformat(), return_state=True)
+
+
+def _summary(services: Services, result: pipeline.NightResult) -> str:
+    return night_summary(result, open_and_past_incidents(services), services.redactor)
 
 
 def _scheduled_at() -> datetime | None:

@@ -7,6 +7,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -86,14 +87,15 @@ async def conclude(run_id: str, steps: Steps) -> State[Any]:
         await steps.open_incidents(verdict)
         await steps.deliver()
     await asyncio.to_thread(refresh_catalog, steps.workshop)
-    await publish(services, RUN_KEY, run_summary(verdict))
+    await publish(services, RUN_KEY, partial(run_summary, verdict))
     return verdict_state(verdict)
 
 
-async def publish(services: Services, key: str, markdown: str) -> None:
+async def publish(services: Services, key: str, markdown: Callable[[], str]) -> None:
     """Shows something on Prefect's pages; trouble with that is told and changes nothing."""
     try:
-        await acreate_markdown_artifact(markdown=markdown, key=key)
+        text = await asyncio.to_thread(markdown)
+        await acreate_markdown_artifact(markdown=text, key=key)
     except Exception as trouble:  # noqa: BLE001 - what is shown is stored already
         services.tell(f"Prefect: {key} is not shown: {plain(trouble, services)}")
 

@@ -25,7 +25,7 @@ def main() -> None:
     listening = socket.socket(fileno=int(sys.argv[1]))
     threading.Thread(target=_end_with_parent, daemon=True).start()
     config = uvicorn.Config(
-        create_app, factory=True, log_level="error", timeout_graceful_shutdown=5
+        create_app, factory=True, log_level="error", timeout_graceful_shutdown=GRACE_S
     )
     uvicorn.Server(config).run(sockets=[listening])
 

@@ -18,6 +18,7 @@ import pytest
 from tests.e2e.gateway import Gateway
 from tests.e2e.programs import NIGHT, WATCHKEEPER, Ended, finished
 from tests.projects import FIRST_SLOT, bench, case, script, scripted_endpoint, suite, write_project
+from tests.servers.anthropic_replies import message
 from tests.servers.anthropic_server import anthropic_server
 from tests.servers.loopback import Reply
 from tests.servers.slack_replies import rate_limited, refused
@@ -171,35 +172,47 @@ def test_short_rate_limit_is_waited_out(project: Path, slack: SlackServer) -> No
     assert [_suite_of(page) for page in slack.messages["C0TEAM"]] == ["first"]
 
 
-@pytest.mark.parametrize("variables", [{}, {TOKEN_VARIABLE: ""}], ids=["unset", "empty"])
+@pytest.mark.parametrize("token", [{}, {TOKEN_VARIABLE: ""}], ids=["unset", "empty"])
 def test_missing_token_is_found_before_the_first_call(
-    tmp_path: Path, slack: SlackServer, variables: dict[str, str]
+    tmp_path: Path, slack: SlackServer, token: dict[str, str]
 ) -> None:
-    """Without the token's variable run and nightly end with 2, name it, and call nobody."""
-    with anthropic_server() as api:
-        endpoint = {
-            "kind": "anthropic",
-            "model": "claude-sonnet-5-5",
-            "api_key": "env:MODEL_KEY",
-            "base_url": api.url,
-            "owner": "team",
-            "suites": ["basic"],
-        }
-        write_project(tmp_path, watchkeeper=SLACK, owners=OWNERS, endpoints={"agent": endpoint})
-        known = {
-            "MODEL_KEY": "a-key",
-            "WATCHKEEPER_SLACK_URL": slack.base_url,
-            **variables,
-        }
+    """Without the token's variable a night ends with 2, names it, and has called nobody."""
+    with anthropic_server(then=message("yes")) as api:
+        variables = _write_with_model(tmp_path, api.url, slack.base_url) | token
         ended = [
-            finished(WATCHKEEPER, *arguments, folder=tmp_path, variables=known)
-            for arguments in (("run", "basic", "-e", "agent", "--json"), ("nightly", "--json"))
+            finished(WATCHKEEPER, "nightly", "--json", folder=tmp_path, variables=variables),
+            finished(NIGHT, FIRST_SLOT.isoformat(), folder=tmp_path, variables=variables),
         ]
         assert api.calls == []
     assert [one.exit_code for one in ended] == [2, 2], ended
     assert all(TOKEN_VARIABLE in one.err and one.out == "" for one in ended)
     assert slack.calls == []
     assert not (tmp_path / "store").exists()
+
+
+def test_run_that_tells_nobody_needs_no_token(tmp_path: Path, slack: SlackServer) -> None:
+    """A run on demand sends nothing to Slack, so it works where the token is not known."""
+    with anthropic_server(then=message("yes")) as api:
+        variables = _write_with_model(tmp_path, api.url, slack.base_url)
+        run = ("run", "basic", "-e", "agent", "--json")
+        ended = finished(WATCHKEEPER, *run, folder=tmp_path, variables=variables)
+        assert len(api.message_calls) == 12
+    assert (ended.exit_code, ended.json()["counts"]["passed"]) == (0, 12), ended
+    assert slack.calls == []
+
+
+def _write_with_model(folder: Path, model_url: str, slack_url: str) -> dict[str, str]:
+    """A project behind the Messages API; its variables without Slack's token."""
+    endpoint = {
+        "kind": "anthropic",
+        "model": "claude-sonnet-5-5",
+        "api_key": "env:MODEL_KEY",
+        "base_url": model_url,
+        "owner": "team",
+        "suites": ["basic"],
+    }
+    write_project(folder, watchkeeper=SLACK, owners=OWNERS, endpoints={"agent": endpoint})
+    return {"MODEL_KEY": "a-key", "WATCHKEEPER_SLACK_URL": slack_url}
 
 
 def _suite_of(page: Mapping[str, Any]) -> str:
