@@ -69,6 +69,15 @@ class Spending:
         if self._night is not None and await self._night.reserve() is not None:
             return "night_budget"
         refusal = await self._reserve_here()
+        if refusal is None:
+            # Trials may have ended while this one waited for its turn: both bounds are asked
+            # once more, with nothing in between.
+            refusal = self._passed(self._in_flight)
+            if refusal is None and self._night is not None:
+                is_beyond = self._night._passed(self._night._in_flight) is not None
+                refusal = "night_budget" if is_beyond else None
+            if refusal is not None:
+                await self.release()
         if refusal is not None and self._night is not None:
             await self._night.release()
         return refusal
@@ -78,17 +87,23 @@ class Spending:
             return None
         async with self._changed:
             await self._changed.wait_for(lambda: self._is_known or self._in_flight == 0)
-            ahead = self._in_flight + 1
-            usd, tokens = self._limits.run_usd, self._limits.run_tokens
-            if usd is not None and self.spent_usd + ahead * self._largest_usd > usd:
-                return "run_budget"
-            if tokens is not None and self.spent_tokens + ahead * self._largest_tokens > tokens:
-                return "token_cap"
-            if (usd is not None and self.spent_usd >= usd) or (
-                tokens is not None and self.spent_tokens >= tokens
-            ):
-                return "run_budget" if usd is not None and self.spent_usd >= usd else "token_cap"
-            self._in_flight += 1
+            refusal = self._passed(self._in_flight + 1)
+            if refusal is None:
+                self._in_flight += 1
+        return refusal
+
+    def _passed(self, in_flight: int) -> Refusal | None:
+        """The bound that this many trials in flight may pass, at the worst that was seen."""
+        usd, tokens = self._limits.run_usd, self._limits.run_tokens
+        if usd is not None and (
+            self.spent_usd >= usd or self.spent_usd + in_flight * self._largest_usd > usd
+        ):
+            return "run_budget"
+        if tokens is not None and (
+            self.spent_tokens >= tokens
+            or self.spent_tokens + in_flight * self._largest_tokens > tokens
+        ):
+            return "token_cap"
         return None
 
     async def settle(self, trial: Trial) -> None:
