@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 
@@ -68,9 +69,13 @@ def _store_line(path: Path) -> str | None:
         return None
     if any(_may_go_on(line) for line in lines):
         return None
-    naming = [line for line in lines if "store" in line and not line.lstrip().startswith("#")]
-    match = _STORE_LINE.fullmatch(naming[0]) if len(naming) == 1 else None
-    return match[1] if match is not None else None
+    said = [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
+    naming = [pair for pair in itertools.pairwise([*said, "end"]) if "store" in pair[0]]
+    if len(naming) != 1:
+        return None
+    ((line, following),) = naming
+    match = _STORE_LINE.fullmatch(line)
+    return match[1] if match is not None and not following.startswith(" ") else None
 
 
 def _may_go_on(line: str) -> bool:

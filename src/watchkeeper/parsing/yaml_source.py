@@ -145,6 +145,7 @@ def parse_yaml(text: str, shown: str) -> Document:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = _line(mark, odd_breaks) if mark is not None else 1
+        line = min(line, text.count("\n") + 1)  # the reader's end lies behind the last line
         raise _one_fault(shown, line, _explain(error, text, line)) from error
     except yaml.reader.ReaderError as error:
         line = text.encode()[: error.position].count(b"\n") + 1

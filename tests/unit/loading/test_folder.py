@@ -69,6 +69,9 @@ def test_a_folder_without_a_project_is_told(tmp_path: Path) -> None:
         ("store:\n  file:a\n", "file:a"),
         ("store: &x file:a\n", "file:a"),
         ("- store\n", DEFAULT),
+        ("store: file:a\n  b\n", "file:a b"),
+        ("store: file:a\n\n  b\ntimezone: UTC\n", "file:a\nb"),
+        ("store: file:a # here\n  # still a comment\ntimezone: UTC\n", "file:a"),
     ],
 )
 def test_the_store_is_what_yaml_says(text: str, store: str, tmp_path: Path) -> None:

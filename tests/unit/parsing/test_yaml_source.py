@@ -142,6 +142,7 @@ def test_all_doubled_keys_are_told_at_once() -> None:
         ("a: !!binary aGk=\n", 1, "binary' is not supported"),
         ("a: !include x.yaml\nb: !x [1]\nc: !y {d: 1}\n", 3, "tag '!y' is not supported"),
         ("# only this\n", 1, "the file is empty"),
+        ("a: 1\n(", 2, "not YAML"),
     ],
 )
 def test_what_is_no_plain_yaml_is_told(text: str, line: int, says: str) -> None:
