@@ -21,6 +21,7 @@ from watchkeeper.flows.server import prefect_server
 from watchkeeper.flows.slots import choose_slot, latest_slot
 from watchkeeper.flows.states import night_state
 from watchkeeper.flows.summary import night_summary
+from watchkeeper.flows.termination import raising_sigterm
 from watchkeeper.tasks.bundle import prefect_steps
 
 from watchkeeper.pipeline import nightly as pipeline
@@ -98,10 +99,10 @@ def run_nightly(
     slot_at = choose_slot(parts.project, parts.clock.now(), slot)
     handover = Handover(parts, trigger)
     try:
-        with prefect_server(), handing(handover):
+        with raising_sigterm(), prefect_server(), handing(handover):
             asyncio.run(_in_prefect(parts.project.root, slot_at))
     except TerminationSignal as ended:
-        # Prefect raises SIGTERM, and as an error it would end with 1, which says: regressed.
+        # As an error it would end with 1, which says: regressed.
         parts.tell("stopped; finished trials are kept")
         raise SystemExit(128 + ended.signal) from None
     except Exception as trouble:  # noqa: BLE001 - Prefect never costs a night

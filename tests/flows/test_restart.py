@@ -28,6 +28,20 @@ print("exit", result.exit_code, flush=True)
 """
 
 
+_ENDING_TOOLS = """
+import os
+import signal
+
+
+async def end_it() -> str:
+    os.kill(os.getpid(), signal.SIGTERM)
+    return "never"
+
+
+TOOLS = [end_it]
+"""
+
+
 def test_killed_night_goes_on_where_it_was(tmp_path: Path, own_home: Path) -> None:
     """After kill -9 the same night makes the missing trials alone, and its verdict stands."""
     cases = [case(f"case-{number}") for number in range(10)]
@@ -78,6 +92,25 @@ def test_terminated_night_ends_with_no_code_of_a_verdict(tmp_path: Path, own_hom
     assert process.returncode == 128 + signal.SIGTERM, said
     assert "finished trials are kept" in said
     _wait_until_gone(helpers)
+
+
+def test_signal_within_the_work_itself_ends_the_night_the_same_way(
+    tmp_path: Path, own_home: Path
+) -> None:
+    """Prefect hands it on to the handler before its own, which must not be the system's."""
+    (tmp_path / "ending_tools.py").write_text(_ENDING_TOOLS)
+    calls = [{"tool": "end_it", "args": {}}]
+    folder = write_project(
+        tmp_path,
+        endpoints={
+            "agent": scripted_endpoint(concurrency=1, harness={"tools": "ending_tools:TOOLS"})
+        },
+        scripts={"agent": script({"rounds": [{"calls": calls}], "endings": [{"text": "yes"}]})},
+    )
+    with _night(folder, own_home) as process:
+        said, _ = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 128 + signal.SIGTERM, said
+    assert "finished trials are kept" in said
 
 
 @contextmanager
