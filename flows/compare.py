@@ -6,11 +6,11 @@ from typing import Any
 
 from prefect import flow
 from prefect.client.schemas.objects import State
-from watchkeeper.flows.runs import FLOW, conclude, with_services
-from watchkeeper.tasks.bundle import prefect_steps
 
+from watchkeeper.flows.runs import FLOW, conclude, with_services
 from watchkeeper.pipeline.steps.bundle import plain_steps
 from watchkeeper.pipeline.steps.work import Workshop
+from watchkeeper.tasks.bundle import prefect_steps
 from watchkeeper.wiring import Services
 
 

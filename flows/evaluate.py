@@ -7,15 +7,15 @@ from typing import Any, Literal
 from prefect import flow
 from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
-from watchkeeper.flows.runs import FLOW, conclude, with_services
-from watchkeeper.tasks.bundle import prefect_steps
 
 from watchkeeper.domain.identity import content_hash, run_id_with_token
 from watchkeeper.domain.run import RunRequest
+from watchkeeper.flows.runs import FLOW, conclude, with_services
 from watchkeeper.pipeline.evaluate import evaluate as evaluate_run
 from watchkeeper.pipeline.nightly import shared_spending
 from watchkeeper.pipeline.steps.bundle import plain_steps
 from watchkeeper.pipeline.steps.work import Workshop
+from watchkeeper.tasks.bundle import prefect_steps
 from watchkeeper.wiring import Services
 
 Reason = Literal["on_demand", "version_change"]

@@ -14,6 +14,7 @@ from prefect.context import FlowRunContext
 from prefect.exceptions import TerminationSignal
 from prefect.runtime import flow_run
 from prefect.states import Cancelled
+
 from watchkeeper.flows.handover import Handover, handed, handing, services_of
 from watchkeeper.flows.pair import PairFlows
 from watchkeeper.flows.runs import FLOW, plain, publish, with_services
@@ -22,12 +23,11 @@ from watchkeeper.flows.slots import choose_slot, latest_slot
 from watchkeeper.flows.states import night_state
 from watchkeeper.flows.summary import night_summary
 from watchkeeper.flows.termination import raising_sigterm
-from watchkeeper.tasks.bundle import prefect_steps
-
 from watchkeeper.pipeline import nightly as pipeline
 from watchkeeper.pipeline.steps.bundle import plain_steps
 from watchkeeper.pipeline.steps.comparing import open_and_past_incidents
 from watchkeeper.pipeline.steps.work import Workshop
+from watchkeeper.tasks.bundle import prefect_steps
 from watchkeeper.wiring import Services
 
 NIGHT_KEY = "watchkeeper-night"

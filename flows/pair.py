@@ -9,11 +9,11 @@ from typing import Any
 
 from prefect import flow
 from prefect.client.schemas.objects import State
-from watchkeeper.flows.runs import FLOW, plain
-from watchkeeper.flows.states import error_state, verdict_state
 
 from watchkeeper.domain.run import RunRequest
 from watchkeeper.domain.verdict import Verdict
+from watchkeeper.flows.runs import FLOW, plain
+from watchkeeper.flows.states import error_state, verdict_state
 from watchkeeper.pipeline.nightly import evaluate_and_compare
 from watchkeeper.pipeline.steps.bundle import Steps
 

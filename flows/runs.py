@@ -13,12 +13,12 @@ from typing import Any, TypedDict
 
 from prefect.artifacts import acreate_markdown_artifact
 from prefect.client.schemas.objects import State
-from watchkeeper.flows.handover import handed, services_of
-from watchkeeper.flows.states import error_state, verdict_state
-from watchkeeper.flows.summary import run_summary
 
 from watchkeeper.domain.redaction import Redactor
 from watchkeeper.errors import WatchkeeperError
+from watchkeeper.flows.handover import handed, services_of
+from watchkeeper.flows.states import error_state, verdict_state
+from watchkeeper.flows.summary import run_summary
 from watchkeeper.pipeline.compare import compare
 from watchkeeper.pipeline.steps.bundle import Steps
 from watchkeeper.pipeline.steps.committing import refresh_catalog

@@ -19,8 +19,8 @@ from prefect.settings import (
     get_current_settings,
     temporary_settings,
 )
-from watchkeeper.flows.events import bounded_events
 
+from watchkeeper.flows.events import bounded_events
 from watchkeeper.settings import read_settings
 
 START_TIMEOUT_S = 120.0

@@ -9,13 +9,13 @@ from prefect import serve
 from prefect.deployments.runner import RunnerDeployment
 from prefect.schedules import Cron
 from prefect.types.entrypoint import EntrypointType
+
 from watchkeeper.flows.compare import compare
 from watchkeeper.flows.evaluate import evaluate
 from watchkeeper.flows.handover import services_of
 from watchkeeper.flows.nightly import nightly
 from watchkeeper.flows.server import prefect_server
 from watchkeeper.flows.slots import nightly_schedule
-
 from watchkeeper.loading.project import Project
 
 SERVER_PORT = 4200  # where Prefect's pages are expected; another free one where it is taken

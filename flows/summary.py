@@ -9,11 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from watchkeeper.flows.states import night_line, pair_line
-
 from watchkeeper.domain.incident import Incident
 from watchkeeper.domain.redaction import Redactor
 from watchkeeper.domain.verdict import Verdict
+from watchkeeper.flows.states import night_line, pair_line
 from watchkeeper.notifiers import wording
 from watchkeeper.notifiers.headline import status
 from watchkeeper.notifiers.report import verdict_text

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from watchkeeper.tasks import comparing, grading, incidents, records, suites, trials
-
 from watchkeeper.pipeline.steps.bundle import Steps
+from watchkeeper.tasks import comparing, grading, incidents, records, suites, trials
 
 
 def prefect_steps(steps: Steps) -> Steps:

@@ -6,12 +6,12 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from prefect import task
-from watchkeeper.tasks.work import READ_ONLY, REPEATABLE, Work, perform
 
 from watchkeeper.domain.facts import TrialFact
 from watchkeeper.domain.verdict import Verdict
 from watchkeeper.pipeline.steps.bundle import Steps
 from watchkeeper.stats.decide import Decision
+from watchkeeper.tasks.work import READ_ONLY, REPEATABLE, Work, perform
 
 
 @task(name="compare", **READ_ONLY)

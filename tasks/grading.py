@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from prefect import task
-from watchkeeper.tasks.work import ONCE, Work, perform, shard_label
 
 from watchkeeper.domain.trial import Trial
 from watchkeeper.pipeline.steps.bundle import Steps
+from watchkeeper.tasks.work import ONCE, Work, perform, shard_label
 
 
 @task(name="grades", **ONCE)

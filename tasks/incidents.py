@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from prefect import task
-from watchkeeper.tasks.work import ONCE, REPEATABLE, Work, perform
 
 from watchkeeper.domain.verdict import Verdict
 from watchkeeper.pipeline.steps.bundle import Steps
+from watchkeeper.tasks.work import ONCE, REPEATABLE, Work, perform
 
 
 @task(name="incidents", **REPEATABLE)

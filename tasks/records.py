@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from prefect import task
-from watchkeeper.tasks.work import REPEATABLE, Work, about, perform
 
 from watchkeeper.pipeline.steps.bundle import Steps
+from watchkeeper.tasks.work import REPEATABLE, Work, about, perform
 
 
 @task(name="commit", **REPEATABLE)

@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from prefect import task
-from watchkeeper.tasks.work import REPEATABLE, Work, perform
 
 from watchkeeper.domain.run import RunPlan, RunRequest
 from watchkeeper.pipeline.steps.bundle import Steps
+from watchkeeper.tasks.work import REPEATABLE, Work, perform
 
 
 @task(name="plan", **REPEATABLE)

@@ -25,12 +25,12 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import WorkPoolCreate
 from prefect.deployments.runner import RunnerDeployment
 from prefect.exceptions import ObjectAlreadyExists
-from watchkeeper.tasks.surroundings import DEFAULTS
 
 from watchkeeper.errors import WatchkeeperError
 from watchkeeper.loading.folder import find_project_root
 from watchkeeper.loading.project import Project, load_project
 from watchkeeper.settings import read_settings
+from watchkeeper.tasks.surroundings import DEFAULTS
 
 
 def pool_deployments(project: Project, pool: str) -> list[RunnerDeployment]:

@@ -25,8 +25,9 @@ from watchkeeper import adapters
 from watchkeeper.adapters import adapter_kinds, adapter_module
 from watchkeeper.clock import SimulatedClock
 from watchkeeper.domain.case import Case, ScriptedResult, ScriptedTool, TrialLimits
+from watchkeeper.domain.content import UserTurn
 from watchkeeper.domain.endpoint import Endpoint, PriceTable
-from watchkeeper.domain.ports import Adapter, ToolResults, TrialBrief, UserTurn
+from watchkeeper.domain.ports import Adapter, ToolResults, TrialBrief
 from watchkeeper.domain.records import transcript_row, trial_row
 from watchkeeper.domain.trajectory import ToolCall, Trajectory
 from watchkeeper.domain.trial import Trial
@@ -40,7 +41,7 @@ KEY = "sk-local-0123456789abcdef"
 LOOK = ScriptedTool(
     "look", (ScriptedResult("a.txt"), ScriptedResult("no such file", is_error=True))
 )
-CASE = Case("case", "facts", ("find it", "and now?"), (), tools=(LOOK,))
+CASE = Case("case", "facts", (UserTurn("find it"), UserTurn("and now?")), (), tools=(LOOK,))
 PRICES = PriceTable("none", {})
 
 

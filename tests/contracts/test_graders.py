@@ -21,6 +21,7 @@ from pydantic import ValidationError
 
 from watchkeeper import graders
 from watchkeeper.domain.case import Case
+from watchkeeper.domain.content import UserTurn
 from watchkeeper.domain.grade import Grade, Grader, GradingContext
 from watchkeeper.domain.identity import content_hash
 from watchkeeper.domain.trajectory import Round, ToolCall, Trajectory
@@ -344,7 +345,7 @@ def test_the_reference_documents_every_kind_with_examples_that_load() -> None:
 def test_a_whole_case_is_graded_whatever_happened() -> None:
     """All kinds together, over every hostile scene, through the one entrance."""
     every = tuple(grader for kind in KINDS for grader in built(kind))
-    one = Case("c", "k", ("t",), every)
+    one = Case("c", "k", (UserTurn("t"),), every)
     for trajectory in HOSTILE.values():
         grades = grade_trial(one, trajectory, "truncated")
         assert len(grades) >= len(every)

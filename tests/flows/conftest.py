@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from watchkeeper.flows.server import prefect_server
 
 from tests.flows.prefect_view import Prefect, own_prefect
+from watchkeeper.flows.server import prefect_server
 
 
 @pytest.fixture(scope="session")

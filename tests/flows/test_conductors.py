@@ -7,8 +7,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-from watchkeeper.flows.nightly import run_nightly
-
 from tests.flows.prefect_view import Prefect
 from tests.projects import (
     FIRST_SLOT,
@@ -20,6 +18,7 @@ from tests.projects import (
     suite,
     write_project,
 )
+from watchkeeper.flows.nightly import run_nightly
 from watchkeeper.pipeline.nightly import nightly
 from watchkeeper.store import tables
 

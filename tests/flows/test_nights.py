@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from watchkeeper.flows.nightly import run_nightly
 
 from tests.flows.prefect_view import Prefect
 from tests.projects import bench, case, script, suite, write_project
 from watchkeeper.errors import UsageError
+from watchkeeper.flows.nightly import run_nightly
 from watchkeeper.notifiers.headline import headline, status
 
 SECRET = "sesame-open-0815"

@@ -14,9 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from watchkeeper.flows.handover import services_of
-
 from tests.projects import case, script, scripted_endpoint, suite, write_project
+from watchkeeper.flows.handover import services_of
 
 PATIENCE_S = 60.0
 _NIGHT = """

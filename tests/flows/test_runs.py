@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from prefect.client.schemas.objects import State
-from watchkeeper.flows.compare import compare
-from watchkeeper.flows.evaluate import evaluate
-from watchkeeper.flows.handover import Handover, handing
 
 from tests.flows.prefect_view import Prefect
 from tests.projects import FIRST_SLOT, Bench, bench, case, script, suite, write_project
 from watchkeeper.domain.run import RunRequest
 from watchkeeper.errors import UsageError
+from watchkeeper.flows.compare import compare
+from watchkeeper.flows.evaluate import evaluate
+from watchkeeper.flows.handover import Handover, handing
 from watchkeeper.pipeline.evaluate import evaluate as evaluate_run
 
 RUN = "20260302T023000Z-agent-basic-00000000"

@@ -16,13 +16,13 @@ from prefect.client.schemas.responses import DeploymentResponse
 from prefect.client.schemas.schedules import CronSchedule
 from prefect.exceptions import ObjectNotFound
 from prefect.flows import load_flow_from_entrypoint
-from watchkeeper.flows.handover import services_of
-from watchkeeper.flows.serving import deployments_of, serve_project
-from watchkeeper.flows.slots import latest_slot
 
 from tests.flows.prefect_view import Prefect
 from tests.projects import script, write_project
 from watchkeeper.errors import UsageError
+from watchkeeper.flows.handover import services_of
+from watchkeeper.flows.serving import deployments_of, serve_project
+from watchkeeper.flows.slots import latest_slot
 from watchkeeper.loading.project import load_project
 
 PATIENCE_S = 60.0

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 from prefect.server.schemas.schedules import CronSchedule
-from watchkeeper.flows.slots import choose_slot, latest_slot
 
 from tests.projects import write_project
 from watchkeeper.errors import UsageError
+from watchkeeper.flows.slots import choose_slot, latest_slot
 from watchkeeper.loading.project import Project, load_project
 
 BERLIN = zoneinfo.ZoneInfo("Europe/Berlin")

@@ -7,13 +7,13 @@ from datetime import UTC, datetime
 
 import pytest
 from markdown_it import MarkdownIt
-from watchkeeper.flows.states import night_state
-from watchkeeper.flows.summary import escaped, night_summary
 
 from watchkeeper.domain.incident import Incident
 from watchkeeper.domain.redaction import Redactor
 from watchkeeper.domain.run import RunRequest
 from watchkeeper.errors import BrokenEvaluation, UsageError
+from watchkeeper.flows.states import night_state
+from watchkeeper.flows.summary import escaped, night_summary
 from watchkeeper.pipeline.nightly import NightResult, PairResult
 
 SLOT = datetime(2026, 3, 2, 2, 30, tzinfo=UTC)

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 from prefect import flow
-from watchkeeper.flows.runs import FLOW
-from watchkeeper.tasks import comparing, records, trials
-from watchkeeper.tasks.bundle import prefect_steps
-from watchkeeper.tasks.work import StepTask, perform
 
 from tests.flows.prefect_view import Prefect
 from tests.projects import FIRST_SLOT, Bench, bench, write_project
 from watchkeeper.domain.run import RunRequest
 from watchkeeper.errors import BrokenEvaluation, RecordUnreadable, StoreUnavailable
+from watchkeeper.flows.runs import FLOW
 from watchkeeper.pipeline.steps.bundle import Steps
+from watchkeeper.tasks import comparing, records, trials
+from watchkeeper.tasks.bundle import prefect_steps
+from watchkeeper.tasks.work import StepTask, perform
 
 
 @pytest.fixture

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_MAX_RETRIES, temporary_settings
-from watchkeeper.flows import server
-from watchkeeper.flows.nightly import run_nightly
 
 from tests.flows.prefect_view import own_prefect
 from tests.projects import FIRST_SLOT, bench, script, write_project
 from watchkeeper.clock import SimulatedClock
+from watchkeeper.flows import server
+from watchkeeper.flows.nightly import run_nightly
 
 SLOT = FIRST_SLOT.isoformat()
 NOBODY = "http://127.0.0.1:9/api"

@@ -15,7 +15,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 
-from watchkeeper.domain.ports import Observation, ToolSpec, UserTurn
+from watchkeeper.domain.content import UserTurn
+from watchkeeper.domain.ports import Observation, ToolSpec
 from watchkeeper.domain.redaction import whole_text
 from watchkeeper.domain.trajectory import ToolCall, Usage
 

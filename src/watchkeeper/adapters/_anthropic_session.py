@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from watchkeeper.adapters._anthropic_faults import Faults
 from watchkeeper.adapters._anthropic_messages import Json, Reply, observed
-from watchkeeper.domain.ports import Observation, Step, StepEnd, UserTurn
+from watchkeeper.domain.content import UserTurn
+from watchkeeper.domain.ports import Observation, Step, StepEnd
 from watchkeeper.domain.trajectory import Round
 
 _ENDS: Mapping[str, StepEnd] = {

@@ -162,6 +162,12 @@ class _MessagesAdapter:
         self._root = root
         self._clock = clock
 
+    @property
+    def account(self) -> str:
+        """The address, the variable of the key and the model."""
+        address = self._settings.base_url or PUBLIC_ADDRESS
+        return f"{address} {self._settings.api_key} {self._settings.model}"
+
     async def resolve(self) -> ServedIdentity:
         """What the server's list of models says; what it does not say is unverifiable.
 

@@ -74,6 +74,11 @@ class _ScriptedAdapter:
     root: Path
     clock: Clock
 
+    @property
+    def account(self) -> str:
+        """Nobody else; a scripted agent has no provider."""
+        return f"scripted {self.endpoint.name}"
+
     async def resolve(self) -> ServedIdentity:
         """The model that the script serves now."""
         revision = self.endpoint.harness.version

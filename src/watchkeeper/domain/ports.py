@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 from typing import Literal, Protocol
 
 from watchkeeper.domain.case import Case, TrialLimits
+from watchkeeper.domain.content import UserTurn
 from watchkeeper.domain.endpoint import ServedIdentity
 from watchkeeper.domain.trajectory import Round, ToolCall
 
@@ -40,20 +42,18 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True)
 class TrialBrief:
-    """All that an adapter is told about the trial that it opens."""
+    """All that an adapter is told about the trial that it opens.
+
+    ``workspace`` is the trial's own folder, with the case's files in it; ``None`` where neither
+    the case nor the kind of endpoint needs one. It is gone after the trial.
+    """
 
     case: Case
     limits: TrialLimits
     tools: tuple[ToolSpec, ...]
     seed: int
     trial_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class UserTurn:
-    """The user says something."""
-
-    text: str
+    workspace: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,18 @@ class ToolResults:
     """The results of the calls that the last step asked for, in the same order."""
 
     calls: tuple[ToolCall, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimits:
+    """What a provider says is left of its limits; ``None`` where it does not say.
+
+    ``reset_s`` are the seconds until the one that is nearest to its end is whole again.
+    """
+
+    requests_left: int | None = None
+    tokens_left: int | None = None
+    reset_s: float | None = None
 
 
 Observation = UserTurn | ToolResults
@@ -85,6 +97,7 @@ class Step:
     end: StepEnd | None = None
     error: str | None = None
     cost_usd: float | None = None
+    limits: RateLimits | None = None
 
 
 class Session(Protocol):
@@ -106,7 +119,16 @@ class Session(Protocol):
 
 
 class Adapter(Protocol):
-    """One kind of endpoint, connected."""
+    """One kind of endpoint, connected.
+
+    ``account`` names what shares the provider's limits: the address, the account behind it
+    (never its key) and the model. Endpoints with the same account share one limiter.
+    """
+
+    @property
+    def account(self) -> str:
+        """What shares the provider's limits with it."""
+        ...
 
     async def resolve(self) -> ServedIdentity:
         """What is served now for the requested model.

@@ -104,7 +104,11 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One model response, its tool calls and their results."""
+    """One model response, its tool calls and their results.
+
+    ``first_token_ms`` is the time to the first piece of a streamed response; ``agent`` names the
+    sub-agent whose response it is, ``None`` the agent itself.
+    """
 
     text: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
@@ -113,6 +117,8 @@ class Round:
     served_model: str | None = None
     latency_ms: float | None = None
     request_id: str | None = None
+    first_token_ms: float | None = None
+    agent: str | None = None
 
     @property
     def is_barren(self) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from watchkeeper.domain.trajectory import Trajectory
+from watchkeeper.domain.trajectory import Round, Trajectory
 
 TrialStatus = Literal["completed", "harness_error", "skipped"]
 StopReason = Literal[
@@ -32,6 +32,32 @@ class PlannedTrial:
     index: int
 
 
+ChangeKind = Literal["added", "changed", "removed"]
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """One file of the workspace that is not what it was at the start.
+
+    ``diff`` is a unified diff of text files, cut to a bound; ``None`` where there is none to show.
+    """
+
+    path: str
+    change: ChangeKind
+    sha256: str | None
+    byte_count: int | None
+    diff: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatorUse:
+    """What the model that played the user said and cost; its rounds are not the agent's."""
+
+    simulator: str
+    rounds: tuple[Round, ...]
+    cost_usd: float | None
+
+
 @dataclass(frozen=True, slots=True)
 class Trial:
     """One attempt at a planned trial, as it is stored.
@@ -39,7 +65,9 @@ class Trial:
     ``status`` says whether the agent had its chance: ``completed`` (also when it was silent,
     refused, raised or ran into a limit), ``harness_error`` (the infrastructure failed) or
     ``skipped`` (never started; ``error_kind`` says why). ``retry_count`` counts repeated
-    requests, which are not rounds.
+    requests, which are not rounds. ``latency_ms`` is the whole time, of which ``waited_ms`` was
+    spent waiting for limits (ours and the provider's) and not at work. ``cost_usd`` is the
+    agent's alone; the simulator's stands in ``simulator``.
     """
 
     run_id: str
@@ -58,6 +86,15 @@ class Trial:
     retry_count: int = 0
     error_kind: str | None = None
     error: str | None = None
+    waited_ms: float = 0.0
+    simulator: SimulatorUse | None = None
+    changes: tuple[FileChange, ...] = ()
+
+    @property
+    def first_token_ms(self) -> float | None:
+        """Time to the first piece of the first response; unknown where nothing was streamed."""
+        rounds = self.trajectory.rounds
+        return rounds[0].first_token_ms if rounds else None
 
     @property
     def served_model(self) -> str | None:

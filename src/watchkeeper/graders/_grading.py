@@ -20,7 +20,7 @@ def grade_trial(case: Case, trajectory: Trajectory, stop_reason: str) -> tuple[G
     raises gives an ``error``; nothing is raised here. Where the answer was truncated, every grade
     of the answer says so.
     """
-    context = GradingContext(case.turns, trajectory, stop_reason)
+    context = GradingContext(tuple(turn.text for turn in case.turns), trajectory, stop_reason)
     grades = [_graded(grader, context) for grader in case.graders]
     if stop_reason == "truncated":
         grades = [_noted(grade) for grade in grades]

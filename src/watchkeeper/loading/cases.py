@@ -6,6 +6,7 @@ import json
 from collections.abc import Collection
 
 from watchkeeper.domain.case import Case, ScriptedResult, ScriptedTool
+from watchkeeper.domain.content import UserTurn
 from watchkeeper.domain.grade import Grader
 from watchkeeper.errors import Fault
 from watchkeeper.graders import GraderValueError, build_graders, grader_kinds
@@ -70,7 +71,7 @@ class CaseReader:
         return Case(
             id=model.id,
             category=model.category,
-            turns=turns,
+            turns=tuple(map(UserTurn, turns)),
             graders=tuple(grader for _, grader in graders),
             tools=tools,
             dimension=model.dimension,

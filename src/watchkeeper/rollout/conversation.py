@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from watchkeeper.domain.case import Case, TrialLimits
+from watchkeeper.domain.content import UserTurn
 from watchkeeper.domain.endpoint import PriceTable
 from watchkeeper.domain.ports import (
     Clock,
@@ -15,7 +16,6 @@ from watchkeeper.domain.ports import (
     Session,
     Step,
     ToolResults,
-    UserTurn,
 )
 from watchkeeper.domain.pricing import cost_usd, price_of
 from watchkeeper.domain.trajectory import Round, Trajectory
@@ -81,7 +81,7 @@ class Conversation:
                 happened so far stays readable.
         """
         for turn in self.case.turns:
-            ended = await self._turn(UserTurn(turn))
+            ended = await self._turn(turn)
             if ended is not None:
                 return ended
         said_something = self.answer.strip() or self.action or self.state

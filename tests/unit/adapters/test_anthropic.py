@@ -27,6 +27,7 @@ from watchkeeper.adapters._harness import git_revision
 from watchkeeper.adapters.anthropic import Settings, connect
 from watchkeeper.clock import SimulatedClock, SystemClock
 from watchkeeper.domain.case import Case, TrialLimits
+from watchkeeper.domain.content import UserTurn
 from watchkeeper.domain.endpoint import Endpoint, Harness
 from watchkeeper.domain.ports import (
     Adapter,
@@ -35,7 +36,6 @@ from watchkeeper.domain.ports import (
     ToolResults,
     ToolSpec,
     TrialBrief,
-    UserTurn,
 )
 from watchkeeper.domain.trajectory import ToolCall, Usage, call_status
 from watchkeeper.errors import (
@@ -90,7 +90,7 @@ async def connected(
 
 def brief(*tools: ToolSpec) -> TrialBrief:
     """A trial that offers some tools."""
-    case = Case("case", "category", ("hello",), ())
+    case = Case("case", "category", (UserTurn("hello"),), ())
     return TrialBrief(case, TrialLimits(), tools, seed=1, trial_id="t1")
 
 

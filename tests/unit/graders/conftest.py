@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from watchkeeper.domain.case import Case
+from watchkeeper.domain.content import UserTurn
 from watchkeeper.domain.grade import Grade, Grader, GradingContext
 from watchkeeper.domain.trajectory import Round, ToolCall, Trajectory
 from watchkeeper.graders import build_graders
@@ -47,7 +48,7 @@ def case() -> Callable[..., Case]:
         graders: list[Grader] = []
         for kind, value in expect.items():
             graders.extend(build_graders(kind, value))
-        return Case("some-case", "some-category", ("Do it.",), tuple(graders))
+        return Case("some-case", "some-category", (UserTurn("Do it."),), tuple(graders))
 
     return build
 
@@ -65,9 +66,8 @@ def grade() -> Grading:
         state: dict[str, object] | None = None,
     ) -> Grade:
         (grader,) = build_graders(kind, value)
-        one = Case("some-case", "some-category", ("Do it.",), (grader,))
         return grader.grade(
-            GradingContext(one.turns, _trajectory(answer, calls, action, state), "answered")
+            GradingContext(("Do it.",), _trajectory(answer, calls, action, state), "answered")
         )
 
     return build

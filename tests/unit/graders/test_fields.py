@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watchkeeper.domain.case import Case
 from watchkeeper.domain.grade import Grade, GradingContext
 from watchkeeper.domain.trajectory import Round, ToolCall, Trajectory
 from watchkeeper.graders import build_graders
@@ -310,8 +309,7 @@ JSON_VALUES = st.recursive(
 
 def _outcome(value: object, trajectory: Trajectory) -> str:
     (grader,) = build_graders("fields", value)
-    one = Case("c", "k", ("t",), (grader,))
-    return grader.grade(GradingContext(one.turns, trajectory, "answered")).outcome
+    return grader.grade(GradingContext(("t",), trajectory, "answered")).outcome
 
 
 @given(JSON_VALUES)

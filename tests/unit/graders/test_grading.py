@@ -8,6 +8,7 @@ from typing import ClassVar
 import pytest
 
 from watchkeeper.domain.case import Case
+from watchkeeper.domain.content import UserTurn
 from watchkeeper.domain.grade import Evidence, Grade, GradingContext, Severity, trial_outcome
 from watchkeeper.domain.trajectory import Round, Trajectory
 from watchkeeper.graders import finished_grade, grade_trial
@@ -167,7 +168,7 @@ def test_a_grader_with_a_bug_gives_an_error_and_ends_nothing(
     trajectory: MakeTrajectory, error: Exception, reason: str
 ) -> None:
     """The other grades stand, and the trial counts as grader_error."""
-    one = Case("c", "k", ("t",), (Broken(error),))
+    one = Case("c", "k", (UserTurn("t"),), (Broken(error),))
     (found,) = grades = grade_trial(one, trajectory("x"), "answered")
     assert (found.outcome, found.grader, found.grader_version) == ("error", "broken", 7)
     assert found.reason.startswith(reason)
@@ -175,7 +176,6 @@ def test_a_grader_with_a_bug_gives_an_error_and_ends_nothing(
     assert trial_outcome("completed", grades) == "grader_error"
 
 
-def test_the_guard_alone_can_be_asked(case: MakeCase, trajectory: MakeTrajectory) -> None:
+def test_the_guard_alone_can_be_asked(trajectory: MakeTrajectory) -> None:
     """``None`` means that the assertions decide."""
-    one = case(EXPECT)
-    assert finished_grade(GradingContext(one.turns, trajectory("x"), "answered")) is None
+    assert finished_grade(GradingContext(("t",), trajectory("x"), "answered")) is None

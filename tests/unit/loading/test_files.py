@@ -18,6 +18,7 @@ from tests.unit.loading.example import (
     faults_of,
     write,
 )
+from watchkeeper.domain.content import UserTurn
 from watchkeeper.loading.project import load_project
 
 BOMB = "\n".join(
@@ -214,7 +215,7 @@ def test_a_line_of_json_ends_at_its_line_feed(tmp_path: Path) -> None:
     """What breaks lines elsewhere (U+2028, U+0085) may stand in a text as it is."""
     line = CASE_LINE.replace('"q"', '"one\u2028two\u0085three"')
     project = load_project(with_cases(tmp_path, "c.jsonl", line))
-    assert project.suites["basic"].cases[0].turns == ("one\u2028two\u0085three",)
+    assert project.suites["basic"].cases[0].turns == (UserTurn("one\u2028two\u0085three"),)
 
 
 @pytest.mark.parametrize(

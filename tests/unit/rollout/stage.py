@@ -9,6 +9,7 @@ from typing import Any
 
 from watchkeeper.clock import SimulatedClock
 from watchkeeper.domain.case import Case, TrialLimits
+from watchkeeper.domain.content import UserTurn
 from watchkeeper.domain.endpoint import Price, PriceBand, PriceTable
 from watchkeeper.domain.ports import Clock, Observation, Step, StepEnd
 from watchkeeper.domain.trajectory import Round, ToolCall, Usage
@@ -90,7 +91,7 @@ def refused() -> EndpointRefused:
 
 def case(*turns: str, **more: Any) -> Case:
     """A case with these turns of the user."""
-    return Case("case", "facts", turns or ("hello",), (), **more)
+    return Case("case", "facts", tuple(map(UserTurn, turns or ("hello",))), (), **more)
 
 
 @dataclass

@@ -27,7 +27,8 @@ from tests.unit.rollout.stage import (
 )
 from watchkeeper.clock import SimulatedClock, SystemClock
 from watchkeeper.domain.case import ScriptedResult, ScriptedTool, TrialLimits
-from watchkeeper.domain.ports import Step, ToolResults, UserTurn
+from watchkeeper.domain.content import UserTurn
+from watchkeeper.domain.ports import Step, ToolResults
 from watchkeeper.domain.trajectory import Round
 from watchkeeper.errors import EndpointFault
 from watchkeeper.rollout.conversation import LONGEST_BACKOFF_S
