@@ -4,6 +4,7 @@ select
     attempt,
     cost_usd,
     latency_ms,
+    waited_ms,
     round_count,
     barren_round_count
 from trial_attempts
@@ -12,6 +13,7 @@ where
     and (
         cost_usd < 0
         or latency_ms < 0
+        or waited_ms < 0
         or ended_at < started_at
         or barren_round_count > round_count
         or round_count != len(rounds)

@@ -43,6 +43,9 @@ select
     trial_attempts.started_at,
     trial_attempts.ended_at,
     trial_attempts.latency_ms,
+    trial_attempts.waited_ms,
+    trial_attempts.latency_ms - trial_attempts.waited_ms as work_ms,
+    trial_attempts.first_token_ms,
     trial_attempts.round_count,
     trial_attempts.barren_round_count,
     trial_attempts.tool_call_count,
@@ -54,6 +57,11 @@ select
     trial_attempts.output_tokens,
     trial_attempts.thinking_tokens,
     trial_attempts.cost_usd,
+    trial_attempts.simulator,
+    trial_attempts.simulator_round_count,
+    trial_attempts.simulator_tokens,
+    trial_attempts.simulator_cost_usd,
+    trial_attempts.changed_file_count,
     trial_attempts.rounds
 from trial_attempts
 left join graded

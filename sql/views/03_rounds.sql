@@ -26,6 +26,8 @@ select
     one.stop_reason as stop_reason,
     one.served_model as served_model,
     one.latency_ms as latency_ms,
+    one.first_token_ms as first_token_ms,
+    one.agent as agent,
     one.is_barren as is_barren,
     one.input_tokens as input_tokens,
     one.cache_write_5m_tokens as cache_write_5m_tokens,

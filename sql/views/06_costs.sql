@@ -19,6 +19,7 @@ select
     attempts.cache_read_tokens,
     attempts.output_tokens,
     attempts.cost_usd,
+    attempts.simulator_cost_usd,
     attempts.cost_usd is null as is_unpriced
 from attempts
 inner join run_records on attempts.run_id = run_records.run_id;

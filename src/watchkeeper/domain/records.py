@@ -7,13 +7,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any, cast
 
 from watchkeeper.domain.grade import Grade
 from watchkeeper.domain.run import CaseStamp, Manifest
-from watchkeeper.domain.trajectory import CallStatus, Round, ToolCall, Trajectory, Usage
-from watchkeeper.domain.trial import StopReason, Trial, TrialStatus
+from watchkeeper.domain.trajectory import (
+    ZERO_USAGE,
+    CallStatus,
+    Round,
+    ToolCall,
+    Trajectory,
+    Usage,
+)
+from watchkeeper.domain.trial import FileChange, SimulatorUse, StopReason, Trial, TrialStatus
 
 Row = dict[str, Any]
 _USAGE_COLUMNS = (
@@ -53,12 +61,16 @@ def trial_row(trial: Trial, stamp: CaseStamp, manifest: Manifest) -> Row:
         "started_at": trial.started_at.isoformat(),
         "ended_at": trial.ended_at.isoformat(),
         "latency_ms": trial.latency_ms,
+        "waited_ms": trial.waited_ms,
+        "first_token_ms": trial.first_token_ms,
         "round_count": len(rounds),
         "barren_round_count": trial.trajectory.barren_round_count,
         "tool_call_count": sum(len(one.tool_calls) for one in rounds),
         "retry_count": trial.retry_count,
         **dict(zip(_USAGE_COLUMNS, usage.counts(), strict=True)),
         "cost_usd": trial.cost_usd,
+        **_simulator_columns(trial.simulator),
+        "changed_file_count": None if trial.changes is None else len(trial.changes),
         "rounds": [_thin_round(index, one) for index, one in enumerate(rounds)],
     }
 
@@ -91,6 +103,8 @@ def transcript_row(trial: Trial) -> Row:
             }
             for index, one in enumerate(trajectory.rounds)
         ],
+        "simulator_rounds": _simulator_rounds(trial.simulator),
+        "changes": None if trial.changes is None else [asdict(one) for one in trial.changes],
     }
 
 
@@ -143,6 +157,11 @@ def trial_from_rows(trial: Mapping[str, Any], transcript: Mapping[str, Any]) -> 
         retry_count=trial["retry_count"],
         error_kind=trial["error_kind"],
         error=trial["error"],
+        waited_ms=trial["waited_ms"],
+        simulator=_simulator(trial, transcript),
+        changes=None
+        if transcript["changes"] is None
+        else tuple(FileChange(**one) for one in transcript["changes"]),
     )
 
 
@@ -152,6 +171,8 @@ def _thin_round(index: int, one: Round) -> Row:
         "stop_reason": one.stop_reason,
         "served_model": one.served_model,
         "latency_ms": one.latency_ms,
+        "first_token_ms": one.first_token_ms,
+        "agent": one.agent,
         "is_barren": one.is_barren,
         **dict(zip(_USAGE_COLUMNS, one.usage.counts(), strict=True)),
         "tool_calls": [
@@ -186,7 +207,53 @@ def _round(thin: Mapping[str, Any], said: Mapping[str, Any]) -> Round:
         served_model=thin["served_model"],
         latency_ms=thin["latency_ms"],
         request_id=said["request_id"],
+        first_token_ms=thin["first_token_ms"],
+        agent=thin["agent"],
     )
+
+
+def _simulator_columns(use: SimulatorUse | None) -> Row:
+    """What can be counted of the model that played the user; all unknown where none did."""
+    usage = ZERO_USAGE
+    for one in use.rounds if use is not None else ():
+        usage = usage.plus(one.usage)
+    return {
+        "simulator": use.simulator if use is not None else None,
+        "simulator_round_count": len(use.rounds) if use is not None else None,
+        "simulator_tokens": usage.total_tokens if use is not None else None,
+        "simulator_cost_usd": use.cost_usd if use is not None else None,
+    }
+
+
+def _simulator_rounds(use: SimulatorUse | None) -> list[Row] | None:
+    if use is None:
+        return None
+    return [
+        {
+            "text": one.text,
+            "stop_reason": one.stop_reason,
+            "served_model": one.served_model,
+            "latency_ms": one.latency_ms,
+            **dict(zip(_USAGE_COLUMNS, one.usage.counts(), strict=True)),
+        }
+        for one in use.rounds
+    ]
+
+
+def _simulator(trial: Mapping[str, Any], transcript: Mapping[str, Any]) -> SimulatorUse | None:
+    if trial["simulator"] is None:
+        return None
+    rounds = tuple(
+        Round(
+            text=said["text"],
+            usage=Usage(*(said[column] for column in _USAGE_COLUMNS)),
+            stop_reason=said["stop_reason"],
+            served_model=said["served_model"],
+            latency_ms=said["latency_ms"],
+        )
+        for said in transcript["simulator_rounds"]
+    )
+    return SimulatorUse(trial["simulator"], rounds, trial["simulator_cost_usd"])
 
 
 def _json(value: object) -> str:

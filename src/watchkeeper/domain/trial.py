@@ -67,7 +67,8 @@ class Trial:
     ``skipped`` (never started; ``error_kind`` says why). ``retry_count`` counts repeated
     requests, which are not rounds. ``latency_ms`` is the whole time, of which ``waited_ms`` was
     spent waiting for limits (ours and the provider's) and not at work. ``cost_usd`` is the
-    agent's alone; the simulator's stands in ``simulator``.
+    agent's alone; the simulator's stands in ``simulator``. ``changes`` is what became of the
+    workspace; ``None`` where the trial had none.
     """
 
     run_id: str
@@ -88,7 +89,7 @@ class Trial:
     error: str | None = None
     waited_ms: float = 0.0
     simulator: SimulatorUse | None = None
-    changes: tuple[FileChange, ...] = ()
+    changes: tuple[FileChange, ...] | None = None
 
     @property
     def first_token_ms(self) -> float | None:

@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Literal
 
-from watchkeeper.domain.case import Case, ScriptedResult, ScriptedTool
-from watchkeeper.domain.content import UserTurn
+from watchkeeper.domain.case import (
+    Case,
+    InitialFiles,
+    Preparation,
+    ScriptedResult,
+    ScriptedTool,
+    SimulatedUser,
+)
+from watchkeeper.domain.content import Attachment, Part, UserTurn
 from watchkeeper.domain.grade import Grader
+from watchkeeper.domain.simulator import Simulator
 from watchkeeper.errors import Fault
 from watchkeeper.graders import GraderValueError, build_graders, grader_kinds
-from watchkeeper.loading.models import CaseModel, ScriptedResultModel, ScriptedToolModel
+from watchkeeper.loading.models import (
+    CaseModel,
+    PartModel,
+    ScriptedResultModel,
+    ScriptedToolModel,
+)
+from watchkeeper.loading.surroundings import Unusable, attachment, initial_files, preparation
 from watchkeeper.parsing.suggest import is_unknown_name, known_names
-from watchkeeper.parsing.validation import shown, validated
+from watchkeeper.parsing.validation import validated
 from watchkeeper.parsing.yaml_source import Document, KeyPath
 
 
@@ -24,6 +40,8 @@ class CaseReader:
         categories: The categories that the suite declares; ``None``: it cannot be known.
         offered: Tools that the endpoints running the suite offer; ``None``: it cannot be known.
         faults: Receives everything that is wrong.
+        root: The project folder, where files are looked for.
+        simulators: The known simulated users.
     """
 
     def __init__(
@@ -32,8 +50,12 @@ class CaseReader:
         categories: Collection[str] | None,
         offered: frozenset[str] | None,
         faults: list[Fault],
+        root: Path,
+        simulators: Mapping[str, Simulator],
     ) -> None:
         self._document = document
+        self._root = root
+        self._simulators = simulators
         self._categories = categories
         self._offered = offered
         self._faults = faults
@@ -54,13 +76,6 @@ class CaseReader:
                 self._graders(path, value.get("id"), value.get("expect"))
             return None
         self._check_category(path, model.id, model.category)
-        for key in ("files", "setup"):
-            if getattr(model, key) is not None:
-                self._fault(
-                    (*path, key),
-                    f"case '{model.id}': '{key}' is not supported by this version; script the "
-                    "results of the tools that read them under 'tools'",
-                )
         turns = self._turns(path, model)
         tools = self._scripted_tools(path, model)
         graders = self._graders(path, model.id, model.expect)
@@ -71,7 +86,7 @@ class CaseReader:
         return Case(
             id=model.id,
             category=model.category,
-            turns=tuple(map(UserTurn, turns)),
+            turns=turns,
             graders=tuple(grader for _, grader in graders),
             tools=tools,
             dimension=model.dimension,
@@ -80,26 +95,82 @@ class CaseReader:
             tags=model.tags,
             weight=model.weight,
             side_effects=model.side_effects,
+            files=self._files(path, model),
+            setup=self._commands(path, model, "setup"),
+            reset=self._commands(path, model, "reset"),
+            user=self._user(path, model),
             location=f"{self._document.file}:{self._document.line_of((*path, 'id'))}",
         )
 
-    def _turns(self, path: KeyPath, model: CaseModel) -> tuple[str, ...]:
+    def _turns(self, path: KeyPath, model: CaseModel) -> tuple[UserTurn, ...]:
         if (model.input is None) == (model.turns is None):
             self._fault(path, f"case '{model.id}': expected either 'input' or 'turns'")
             return ()
         if model.input is not None:
-            return (model.input,)
-        texts: list[str] = []
-        for index, turn in enumerate(model.turns or []):
-            if isinstance(turn, str) and turn:
-                texts.append(turn)
-            else:
-                self._fault(
-                    (*path, "turns", index),
-                    f"case '{model.id}': found {shown(turn)}; expected text. Content parts "
-                    "(images, files) are not supported by this version",
-                )
-        return tuple(texts)
+            return (self._turn((*path, "input"), model.id, model.input),)
+        turns = enumerate(model.turns or [])
+        return tuple(self._turn((*path, "turns", index), model.id, one) for index, one in turns)
+
+    def _turn(self, path: KeyPath, case: str, said: str | list[str | PartModel]) -> UserTurn:
+        if isinstance(said, str):
+            return UserTurn(said)
+        parts: list[Part] = []
+        for index, one in enumerate(said):
+            part = one if isinstance(one, str) else self._attachment((*path, index), case, one)
+            if part is not None:
+                parts.append(part)
+        return UserTurn.of(tuple(parts))
+
+    def _attachment(self, path: KeyPath, case: str, given: PartModel) -> Attachment | None:
+        file = given.image or given.file
+        if file is None or (given.image and given.file):
+            self._fault(path, f"case '{case}': expected either 'image' or 'file'")
+            return None
+        key = "image" if given.image else "file"
+        is_image = given.image is not None
+        try:
+            return attachment(
+                self._root, file, name=given.name, media_type=given.media_type, is_image=is_image
+            )
+        except (Unusable, OSError) as error:
+            self._fault((*path, key), f"case '{case}': {key}: {_reason(error)}")
+            return None
+
+    def _files(self, path: KeyPath, model: CaseModel) -> InitialFiles | None:
+        if model.files is None:
+            return None
+        try:
+            return initial_files(self._root, model.files)
+        except (Unusable, OSError) as error:
+            self._fault((*path, "files"), f"case '{model.id}': files: {_reason(error)}")
+            return None
+
+    def _commands(
+        self, path: KeyPath, model: CaseModel, key: Literal["setup", "reset"]
+    ) -> tuple[Preparation, ...]:
+        found: list[Preparation] = []
+        for index, command in enumerate(getattr(model, key)):
+            try:
+                found.append(preparation(self._root, command))
+            except (Unusable, OSError) as error:
+                where = (*path, key, index)
+                self._fault(where, f"case '{model.id}': {key}: {_reason(error)}")
+        return tuple(found)
+
+    def _user(self, path: KeyPath, model: CaseModel) -> SimulatedUser | None:
+        if model.user is None:
+            return None
+        name = model.user.simulator
+        simulator = self._simulators.get(name)
+        if simulator is None:
+            known = known_names(name, self._simulators)
+            self._fault(
+                (*path, "user", "simulator"),
+                f"case '{model.id}': unknown simulator '{name}'; {known}. Simulators stand in "
+                "config/simulators.yaml",
+            )
+            return None
+        return SimulatedUser(name, simulator.identity, model.user.goal)
 
     def _scripted_tools(self, path: KeyPath, model: CaseModel) -> tuple[ScriptedTool, ...]:
         tools: list[ScriptedTool] = []
@@ -183,6 +254,10 @@ class CaseReader:
 
     def _fault(self, path: KeyPath, message: str) -> None:
         self._faults.append(self._document.fault(path, message))
+
+
+def _reason(error: Exception) -> str:
+    return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
 
 
 def _answers(model: ScriptedResultModel) -> int:

@@ -44,9 +44,6 @@ def _suite() -> dict[str, Any]:
     definitions.update(expect.pop("$defs", {}))
     expect.pop("$schema", None)
     case["properties"]["expect"] = expect
-    for refused in ("files", "setup"):
-        case["properties"].pop(refused, None)
-    case["properties"]["turns"] = {"type": "array", "items": {"type": "string"}, "minItems": 1}
     listed = {"type": "array", "items": case, "minItems": 1}
     schema["properties"]["cases"] = {"anyOf": [listed, {"type": "string"}]}
     return {**schema, "$defs": definitions}

@@ -10,6 +10,7 @@ from pathlib import Path
 from watchkeeper.domain.decision import DecisionConstants
 from watchkeeper.domain.endpoint import Endpoint, PriceTable
 from watchkeeper.domain.ports import Recipient
+from watchkeeper.domain.simulator import Simulator
 from watchkeeper.domain.suite import Suite
 from watchkeeper.errors import ConfigError, Fault, UsageError
 from watchkeeper.loading.folder import CONFIG_FILE
@@ -46,6 +47,7 @@ class Project:
     prices: PriceTable
     endpoints: Mapping[str, Endpoint]
     suites: Mapping[str, Suite]
+    simulators: Mapping[str, Simulator]
 
     def endpoint(self, name: str) -> Endpoint:
         """The endpoint of that name.
@@ -78,8 +80,9 @@ def load_project(root: Path, store_override: str | None = None) -> Project:
     Raises:
         ConfigError: Anything is wrong in any file; all faults are in it.
     """
-    # These two read the packages of graders and adapters, which other commands do not need.
+    # These read the packages of graders and adapters, which other commands do not need.
     from watchkeeper.loading.endpoints import load_endpoints  # noqa: PLC0415
+    from watchkeeper.loading.simulators import load_simulators  # noqa: PLC0415
     from watchkeeper.loading.suites import load_suites  # noqa: PLC0415
 
     faults: list[Fault] = []
@@ -90,7 +93,8 @@ def load_project(root: Path, store_override: str | None = None) -> Project:
     owners = load_owners(root, faults)
     prices = load_prices(root, faults)
     endpoints = load_endpoints(root, owners, faults)
-    suites, named = load_suites(root, owners, endpoints, faults)
+    simulators = load_simulators(root, faults)
+    suites, named = load_suites(root, owners, endpoints, simulators, faults)
     if document is not None and isinstance(document.value, dict):
         _check_platform_owner(document, document.value.get("platform_owner"), owners, faults)
         if settings is not None and settings.slack is not None:
@@ -114,6 +118,7 @@ def load_project(root: Path, store_override: str | None = None) -> Project:
             prices=prices,
             endpoints={name: endpoint for name, (endpoint, _) in endpoints.items()},
             suites=suites,
+            simulators=simulators,
         )
     raise ConfigError(faults)
 

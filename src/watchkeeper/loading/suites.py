@@ -8,6 +8,7 @@ from pathlib import Path
 from watchkeeper.domain.case import Case, TrialLimits
 from watchkeeper.domain.endpoint import Endpoint
 from watchkeeper.domain.ports import Recipient
+from watchkeeper.domain.simulator import Simulator
 from watchkeeper.domain.suite import Gate, Suite
 from watchkeeper.errors import ConfigError, Fault, UsageError
 from watchkeeper.loading.case_sources import case_sources
@@ -25,6 +26,7 @@ def load_suites(
     root: Path,
     owners: Mapping[str, Recipient],
     endpoints: Mapping[str, tuple[Endpoint, Document]],
+    simulators: Mapping[str, Simulator],
     faults: list[Fault],
 ) -> tuple[dict[str, Suite], frozenset[str]]:
     """The suites of a project by name, and every name that a file gives, faulty ones included.
@@ -34,6 +36,7 @@ def load_suites(
         owners: The known owners.
         endpoints: The known endpoints; a grader may name only tools that one of those which run
             the suite, or the case itself, can offer.
+        simulators: The known simulated users.
         faults: Receives everything that is wrong.
     """
     folder = root / _FOLDER
@@ -53,7 +56,7 @@ def load_suites(
             continue
         if isinstance(document.value, dict):
             named.add(str(document.value.get("suite", path.stem)))
-        suite = _SuiteReader(document, folder, owners, tools, faults).read()
+        suite = _SuiteReader(document, root, owners, tools, simulators, faults).read()
         if suite is None:
             continue
         if suite.name in suites:
@@ -106,15 +109,17 @@ class _SuiteReader:
     def __init__(
         self,
         document: Document,
-        folder: Path,
+        root: Path,
         owners: Mapping[str, Recipient],
         tools: _EndpointTools,
+        simulators: Mapping[str, Simulator],
         faults: list[Fault],
     ) -> None:
         self._document = document
-        self._folder = folder
+        self._root = root
         self._owners = owners
         self._tools = tools
+        self._simulators = simulators
         self._faults = faults
 
     def read(self) -> Suite | None:
@@ -163,9 +168,11 @@ class _SuiteReader:
         cases: list[Case] = []
         first: dict[str, str] = {}
         for document, path, value in case_sources(
-            self._document, self._folder, given, self._faults
+            self._document, self._root / _FOLDER, given, self._faults
         ):
-            reader = CaseReader(document, categories, offered, self._faults)
+            reader = CaseReader(
+                document, categories, offered, self._faults, self._root, self._simulators
+            )
             case = reader.read(path, value)
             if case is None:
                 continue

@@ -604,27 +604,79 @@ SHAPES = {
     ),
 }
 
-NOT_YET = {
-    "files of a case": Bad(
+SURROUNDINGS = {
+    "a folder that is not there": Bad(
         SUITE,
         "    cluster: c1\n",
         "    cluster: c1\n    files: fixtures/repo-a\n",
-        ("case 'one': 'files' is not supported by this version",),
+        ("case 'one': files: no such folder: fixtures/repo-a", "from the project folder"),
         at="files: fixtures",
     ),
-    "setup of a case": Bad(
+    "a folder outside the project": Bad(
+        SUITE,
+        "    cluster: c1\n",
+        "    cluster: c1\n    files: ../../etc\n",
+        ("case 'one': files: ../../etc lies outside the project folder", "copy it"),
+        at="files: ..",
+    ),
+    "a script that is not there": Bad(
         SUITE,
         "    cluster: c1\n",
         "    cluster: c1\n    setup: [./seed.sh]\n",
-        ("case 'one': 'setup' is not supported by this version",),
+        ("case 'one': setup: no such file: ./seed.sh",),
         at="setup: [",
     ),
-    "content parts": Bad(
+    "a script that may not be executed": Bad(
+        SUITE,
+        "    cluster: c1\n",
+        "    cluster: c1\n    reset: [./prompts/agent.md]\n",
+        ("case 'one': reset: ./prompts/agent.md may not be executed; run 'chmod +x",),
+        at="reset: [",
+    ),
+    "a command with an open quotation": Bad(
+        SUITE,
+        "    cluster: c1\n",
+        '    cluster: c1\n    setup: ["echo \'a"]\n',
+        ("case 'one': setup: ", "cannot be split into words: No closing quotation"),
+        at="setup: [",
+    ),
+    "a picture that is not there": Bad(
         SUITE,
         "      - and then",
-        "      - {type: image, path: a.png}",
-        ("case 'two': found a mapping with 2 keys", "Content parts", "not supported"),
+        "      - [what is it?, {image: a.png}]",
+        ("case 'two': image: no such file: a.png",),
+        at="{image: a.png}",
     ),
+    "a picture that is a text": Bad(
+        SUITE,
+        "      - and then",
+        "      - [what is it?, {image: example_tools.py}]",
+        ("case 'two': image: example_tools.py is text/x-python, not an image",),
+        at="{image: example_tools.py}",
+    ),
+    "a file without a media type": Bad(
+        SUITE,
+        "      - and then",
+        "      - [what is it?, {file: config/owners.yaml, media_type: yes}]",
+        ("turns.1.1.media_type", "found the text 'yes'"),
+        at="media_type: yes",
+    ),
+    "a part of two kinds": Bad(
+        SUITE,
+        "      - and then",
+        "      - [what is it?, {image: a.png, file: a.png}]",
+        ("case 'two': expected either 'image' or 'file'",),
+        at="{image: a.png, file",
+    ),
+    "a simulator that nobody declared": Bad(
+        SUITE,
+        "    cluster: c1\n",
+        "    cluster: c1\n    user: {simulator: grumpy, goal: a refund}\n",
+        ("case 'one': unknown simulator 'grumpy'", "config/simulators.yaml"),
+        at="user: {simulator",
+    ),
+}
+NOT_YET = {
     "version watch": Bad(
         WATCHKEEPER,
         "schedule:\n",
@@ -670,6 +722,7 @@ ALL = {
         "case id": BAD_IDS,
         "shape": SHAPES,
         "not yet": NOT_YET,
+        "surroundings": SURROUNDINGS,
     }.items()
     for name, bad in table.items()
 }
@@ -714,7 +767,7 @@ TOGETHER = (
     "shape: negative trials",
     "shape: no weight",
     "unknown name: category",
-    "not yet: content parts",
+    "surroundings: a picture that is not there",
     "unknown key: scripted ending",
     "shape: a time without a zone",
     "shape: a chance below zero",

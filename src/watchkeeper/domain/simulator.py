@@ -1,0 +1,42 @@
+"""A model that plays the user: part of the instrument, not of the system under test."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from watchkeeper.domain.endpoint import Endpoint
+from watchkeeper.domain.identity import content_hash
+
+
+@dataclass(frozen=True, slots=True)
+class Simulator:
+    """A simulated user of config/simulators.yaml.
+
+    ``endpoint`` is how its model is reached, its prompt included. It says at most ``max_turns``
+    things in one trial, and ``ends_with`` when it has nothing more to say. ``token_limit`` and
+    ``cost_limit_usd`` bound its own use in one trial.
+    """
+
+    name: str
+    endpoint: Endpoint
+    max_turns: int
+    ends_with: str
+    token_limit: int | None = None
+    cost_limit_usd: float | None = None
+    location: str = ""
+
+    @property
+    def identity(self) -> str:
+        """The hash of everything that decides what it says; changes with its prompt and model."""
+        return content_hash(
+            [
+                self.endpoint.kind,
+                self.endpoint.requested_model,
+                self.endpoint.config_hash,
+                self.endpoint.harness.version,
+                self.max_turns,
+                self.ends_with,
+                self.token_limit,
+                self.cost_limit_usd,
+            ]
+        )
