@@ -1,6 +1,6 @@
--- One row: dollars and tokens that all attempts of some runs took. Params: $run_ids
+-- One row: known dollars (simulated users included) and the agent's tokens of some runs. Params: $run_ids
 select
-    sum(cost_usd) as cost_usd,
+    sum(coalesce(cost_usd, 0) + coalesce(simulator_cost_usd, 0)) as cost_usd,
     sum(
         input_tokens
         + output_tokens

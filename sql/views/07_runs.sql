@@ -17,7 +17,11 @@ with counted as (
 paid as (
     select
         run_id,
-        case when bool_or(cost_usd is null) then null else sum(cost_usd) end as cost_usd
+        case when bool_or(cost_usd is null) then null else sum(cost_usd) end as cost_usd,
+        case
+            when bool_or(simulator is not null and simulator_cost_usd is null) then null
+            else coalesce(sum(simulator_cost_usd), 0)
+        end as simulator_cost_usd
     from attempts
     group by run_id
 )
@@ -35,7 +39,8 @@ select
     / nullif(run_records.planned_count, 0) as coverage,
     counted.mean_rounds,
     counted.served_model,
-    paid.cost_usd
+    paid.cost_usd,
+    paid.simulator_cost_usd
 from run_records
 left join counted on run_records.run_id = counted.run_id
 left join paid on run_records.run_id = paid.run_id;

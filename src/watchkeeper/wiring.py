@@ -6,7 +6,7 @@ import re
 import secrets
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TextIO
 
@@ -19,6 +19,7 @@ from watchkeeper.domain.ports import Adapter, Clock, Notifier
 from watchkeeper.domain.redaction import Redactor
 from watchkeeper.errors import StoreUnavailable, UsageError
 from watchkeeper.loading.project import Project
+from watchkeeper.rollout.progress import ProgressBoard
 from watchkeeper.settings import Settings
 from watchkeeper.store.history import History
 from watchkeeper.store.objects import open_objects
@@ -34,7 +35,8 @@ _SECRET_WORDS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "
 class Services:
     """The parts that steps work with.
 
-    ``token`` gives a fresh random text; ``tell`` shows a line of progress to people.
+    ``token`` gives a fresh random text; ``tell`` shows a line to people, ``board`` how far the
+    runs are.
     """
 
     project: Project
@@ -46,6 +48,7 @@ class Services:
     state_folder: Path
     token: Callable[[], str]
     tell: Callable[[str], None]
+    board: ProgressBoard = field(default_factory=ProgressBoard)
 
     def history(self) -> History:
         """The store's history as it is now."""

@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING, cast
 
 from watchkeeper.cli.context import run_async, say
+from watchkeeper.cli.progress import showing
 from watchkeeper.errors import BrokenEvaluation, UsageError
 
 if TYPE_CHECKING:
@@ -53,7 +54,8 @@ def run(
     workshop = Workshop(services, night=shared_spending(services, [request], is_night=False))
     steps = plain_steps(workshop)
     say(f"run {request.run_id}")
-    verdict = run_async(evaluate_and_compare(request, steps))
+    with showing(services.board):
+        verdict = run_async(evaluate_and_compare(request, steps))
     refresh_catalog(workshop)
     print_verdict(verdict, as_json=as_json)
     return verdict.exit_code
@@ -76,7 +78,8 @@ def nightly(context: Context, *, slot: str | None, as_json: bool) -> int:
     services = context.services(
         out=sys.stderr, tells_people=True
     )  # every fault of the files before Prefect starts
-    result = run_nightly(services.project.root, slot, services=services)
+    with showing(services.board):
+        result = run_nightly(services.project.root, slot, services=services)
     print_night(result, as_json=as_json)
     return result.exit_code
 

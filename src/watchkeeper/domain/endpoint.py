@@ -3,10 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from watchkeeper.domain.case import SideEffects
+
+
+@dataclass(frozen=True, slots=True)
+class McpServer:
+    """A server of tools: a command that is spoken to over its pipes, or an address.
+
+    ``pass_variables`` names variables of our own environment that a command is given,
+    ``variables`` gives it others; a value there, and in ``headers``, is a text or refers to a
+    variable (``env:NAME``). ``tools`` are the names that are offered, ``None`` all; ``silent``
+    names those whose calls never make a round barren.
+    """
+
+    name: str
+    command: tuple[str, ...] = ()
+    url: str | None = None
+    pass_variables: tuple[str, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    tools: tuple[str, ...] | None = None
+    silent: frozenset[str] = frozenset()
+    start_seconds: float = 30.0
+    call_seconds: float = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,14 +36,22 @@ class Harness:
     """What surrounds the model: its system prompt, its tools, and where its revision is told.
 
     ``system`` is the text of the prompt, ``tools`` names a list in a Python module
-    (``package.module:NAME``), ``revision_git`` a folder in a git work tree, ``version`` what
-    the configuration itself says of the deployed harness.
+    (``package.module:NAME``), ``mcp`` the servers of further tools, ``revision_git`` a folder in
+    a git work tree, ``revision_url`` an address that answers with the revision (within JSON at
+    ``revision_pointer``), ``revision_command`` a program that prints it, ``version`` what the
+    configuration itself says of the deployed harness; at most one of the four is set. A value in
+    ``revision_headers`` is a text or refers to a variable (``env:NAME``).
     """
 
     system: str | None = None
     tools: str | None = None
+    mcp: tuple[McpServer, ...] = ()
     revision_git: str | None = None
     version: str | None = None
+    revision_url: str | None = None
+    revision_pointer: str | None = None
+    revision_headers: Mapping[str, str] = field(default_factory=dict)
+    revision_command: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +109,11 @@ class PriceBand:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What one model costs from one day on; cache factors multiply the input price."""
+    """What one model costs from one day on; cache factors multiply the input price.
+
+    ``batch_discount`` is the share that a call through the provider's batch interface costs
+    less; ``None``: such a call is unpriced.
+    """
 
     model: str
     valid_from: datetime
@@ -87,6 +121,7 @@ class Price:
     cache_write_5m_factor: float = 1.25
     cache_write_1h_factor: float = 2.0
     cache_read_factor: float = 0.1
+    batch_discount: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

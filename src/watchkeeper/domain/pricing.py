@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 
 from watchkeeper.domain.endpoint import Price, PriceBand, PriceTable
-from watchkeeper.domain.trajectory import Usage
+from watchkeeper.domain.trajectory import Round, Usage
 
 _MILLION = 1_000_000
 
@@ -28,13 +29,25 @@ def price_of(table: PriceTable, model: str | None, at: datetime) -> Price | None
     return max(valid, key=lambda price: price.valid_from, default=None)
 
 
-def cost_usd(usage: Usage, price: Price | None) -> float | None:
+def cost_usd(usage: Usage, price: Price | None, *, is_batch: bool = False) -> float | None:
     """What these tokens cost, in dollars.
 
+    The band is that of the whole prompt, cached tokens included, and holds for all its tokens. A
+    cache class that the provider does not report is taken for unused; thinking is part of output.
+
+    Args:
+        usage: The tokens of one response.
+        price: The price in force; ``None`` where the model is unpriced.
+        is_batch: Whether the response came through the provider's batch interface.
+
     Returns:
-        ``None`` where the model is unpriced or the provider did not count input or output.
+        ``None`` where the model, or its batch interface, is unpriced or the provider did not
+        count input or output.
     """
     if price is None or usage.input_tokens is None or usage.output_tokens is None:
+        return None
+    discount = price.batch_discount if is_batch else 0.0
+    if discount is None:
         return None
     write_5m, write_1h, read = (
         count or 0
@@ -51,7 +64,33 @@ def cost_usd(usage: Usage, price: Price | None) -> float | None:
         + write_1h * price.cache_write_1h_factor
         + read * price.cache_read_factor
     )
-    return (weighted_input * band.input_usd + usage.output_tokens * band.output_usd) / _MILLION
+    dollars = (weighted_input * band.input_usd + usage.output_tokens * band.output_usd) / _MILLION
+    return dollars * (1 - discount)
+
+
+def rounds_cost_usd(
+    rounds: Iterable[Round],
+    table: PriceTable,
+    requested_model: str | None,
+    started_at: datetime,
+    *,
+    is_batch: bool = False,
+) -> float | None:
+    """What some rounds of one trial cost, in dollars; ``None`` where one of them is unpriced.
+
+    Each round has the price of the model that served it, else of the one that was requested, as
+    it stood when the trial began.
+    """
+    total = 0.0
+    for one in rounds:
+        price = price_of(table, one.served_model, started_at) or price_of(
+            table, requested_model, started_at
+        )
+        cost = cost_usd(one.usage, price, is_batch=is_batch)
+        if cost is None:
+            return None
+        total += cost
+    return total
 
 
 def _band(price: Price, prompt_tokens: int) -> PriceBand:

@@ -70,6 +70,21 @@ class GateStamp:
 
 
 @dataclass(frozen=True, slots=True)
+class SimulatorStamp:
+    """A model that played the user in a run, and what was served for it then.
+
+    ``identity`` is the hash of its prompt, settings and bounds; ``resolved_model`` is ``None``
+    where it cannot be told, and ``note`` says why.
+    """
+
+    name: str
+    identity: str
+    requested_model: str | None
+    resolved_model: str | None
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Manifest:
     """Everything a run stores about itself, so that any record can be explained later.
 
@@ -102,6 +117,7 @@ class Manifest:
     planned_count: int
     finish_by: datetime | None = None
     is_partial: bool = False
+    simulators: tuple[SimulatorStamp, ...] = ()
     schema_version: int = MANIFEST_SCHEMA_VERSION
 
     def gate(self, category: str) -> GateStamp | None:

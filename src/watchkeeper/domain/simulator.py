@@ -7,6 +7,15 @@ from dataclasses import dataclass
 from watchkeeper.domain.endpoint import Endpoint
 from watchkeeper.domain.identity import content_hash
 
+OPENING = (
+    "You play the user in a conversation with an assistant. What you want: {goal}\n\n"
+    "You have said so far:\n{said}\n\n"
+    "The assistant answered:\n{answer}\n\n"
+    "Write your next message to the assistant and nothing else. When you have what you want, or "
+    "see that you will not get it, write {ends_with} and nothing else."
+)
+"""What a simulated user is told first; afterwards it is told each answer as it is."""
+
 
 @dataclass(frozen=True, slots=True)
 class Simulator:
@@ -38,5 +47,6 @@ class Simulator:
                 self.ends_with,
                 self.token_limit,
                 self.cost_limit_usd,
+                OPENING,
             ]
         )

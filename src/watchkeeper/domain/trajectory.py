@@ -7,42 +7,111 @@ a path that does not exist.
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, field, fields
+from http import HTTPStatus
 from typing import Literal
 
 CallStatus = Literal["ok", "empty", "error", "missing_path", "unanswered"]
 
 _EMPTY_TEXTS = frozenset({"", "[]", "{}", "null", "none", '""', "''", "()"})
-_MISSING_PATH = re.compile(
-    r"no such file|no such directory|enoent|cannot find the (?:file|path)"
-    r"|(?:file|path|directory|folder)[^\n]{0,200}(?:does not exist|doesn't exist|not found)",
+_SAYS_NOTHING = re.compile(
+    r"(?:no|0|zero) (?:\w+ )?"
+    r"(?:matches|results|files|entries|hits|rows|records|documents|items|occurrences)"
+    r"(?: (?:were )?(?:found|returned))?(?: (?:for|in|matching|with|that)\b.*)?[.!]?"
+    r"|\(?(?:[\w.-]+ ){0,5}(?:with no|without(?: any)?|did not produce any) output(?: or errors?)?"
+    r"[.]?\)?"
+    r"|[(<\[]no (?:output|content|results?)[)>\]]",
     re.IGNORECASE,
 )
+_MISSING_PATH = re.compile(
+    r"no such file|no such directory|\benoent\b|filenotfounderror"
+    r"|(?:cannot|can't|could not|unable to) (?:find|locate) (?:the )?"
+    r"(?:file|path|directory|folder)\b"
+    r"|\b(?:file|path|directory|folder)\b[^\n]{0,200}"
+    r"\b(?:does not exist|doesn't exist|not found|could not be found)\b",
+    re.IGNORECASE,
+)
+_TRACEBACK = "Traceback (most recent call last)"
+_ERROR_LINE = re.compile(
+    r"(?:[a-z]+ )?error ?:(?! *[-+.]?\d)|[a-z_.]+error:|[a-z_.]*exception:|fatal:|panic:"
+    r"|error (?:executing|calling|running|invoking|reading|opening|while|during)\b"
+    r"|(?:http(?:/[\d.]+)?|error:?|status(?: code)?:?) (?:error )?[45]\d\d\b"
+    r"|\S*sh: .*\bnot found\b"
+    r"|\S+: .*\b(?:command not found|permission denied|is a directory|not a directory)[.]?$",
+    re.IGNORECASE,
+)
+_STATUS_LINE = re.compile(r"([45]\d\d):? (.+)")
+_STATUS_PAGE = re.compile(r"<title>\s*[45]\d\d\b", re.IGNORECASE)
+_QUOTED_LINE = re.compile(r"\s*(?:[^\s:]+[:-])?\d+[:\t|→-]")
+_ERROR_KEYS = frozenset(
+    {"error", "errors", "code", "status", "success", "ok", "message", "detail", "details"}
+    | {"type", "is_error", "request_id"}
+)
 _HEAD_CHARACTERS = 400
+_OBJECT_CHARACTERS = 10_000
 
 
 def call_status(result: str | None, *, is_error: bool = False) -> CallStatus:
-    """What a tool call brought back.
+    """What a tool call brought back; docs/trajectory.md has the rules in words.
 
     Args:
         result: The text that the model was shown; ``None`` where no result was ever given.
         is_error: Whether the tool raised or its result was flagged as an error.
 
     Returns:
-        ``missing_path`` wherever an error, or a short result, says that a path does not exist.
+        ``missing_path`` wherever an error, or the first line of a short result, says that a path
+        does not exist.
     """
     if result is None:
         return "error" if is_error else "unanswered"
     text = result.strip()
-    says_missing = _MISSING_PATH.search(text[:_HEAD_CHARACTERS]) is not None
-    if is_error:
-        return "missing_path" if says_missing else "error"
-    if text.lower() in _EMPTY_TEXTS:
+    is_short = len(text) <= _HEAD_CHARACTERS
+    if is_error or _is_error_text(text):
+        shown = (text[:_HEAD_CHARACTERS], text.rpartition("\n")[2][:_HEAD_CHARACTERS])
+        return "missing_path" if any(map(_MISSING_PATH.search, shown)) else "error"
+    if not is_short:
+        return "ok"
+    if text.lower() in _EMPTY_TEXTS or _SAYS_NOTHING.fullmatch(text):
         return "empty"
-    if says_missing and len(text) <= _HEAD_CHARACTERS:
+    first = text.partition("\n")[0]
+    if _is_status_line(first) or _STATUS_PAGE.search(text):
+        return "error"
+    if _QUOTED_LINE.match(first):
+        return "ok"
+    if _MISSING_PATH.search(first):
         return "missing_path"
-    return "ok"
+    return "error" if _ERROR_LINE.match(first) else "ok"
+
+
+def _is_error_text(text: str) -> bool:
+    """Whether a result is nothing but an error, however long: a traceback, an error object."""
+    if text.startswith(_TRACEBACK):
+        return True
+    if not (text.startswith("{") and len(text) <= _OBJECT_CHARACTERS and '"error' in text):
+        return False
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    says_so = isinstance(value, dict) and (value.get("error") or value.get("errors"))
+    return bool(says_so) and _ERROR_KEYS.issuperset(value)
+
+
+def _is_status_line(line: str) -> bool:
+    """Whether a line is a failed status of HTTP with its reason, such as ``404 Not Found``."""
+    found = _STATUS_LINE.match(line)
+    return found is not None and found[2].strip().lower().startswith(_reasons(found[1]))
+
+
+def _reasons(code: str) -> tuple[str, ...]:
+    """How a status of HTTP is said in words."""
+    general = ("client error", "server error")
+    try:
+        return (*general, HTTPStatus(int(code)).phrase.lower())
+    except ValueError:
+        return general
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +190,17 @@ class Round:
     agent: str | None = None
 
     @property
+    def counting_calls(self) -> tuple[ToolCall, ...]:
+        """The tool calls whose results count: those of tools that were not declared silent."""
+        return tuple(call for call in self.tool_calls if not call.is_silent)
+
+    @property
     def is_barren(self) -> bool:
         """Whether every tool result that counts brought nothing.
 
         A tool that was declared silent never counts; a round without counting calls is not barren.
         """
-        counting = [call for call in self.tool_calls if not call.is_silent]
+        counting = self.counting_calls
         return bool(counting) and all(call.status != "ok" for call in counting)
 
 

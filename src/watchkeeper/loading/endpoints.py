@@ -91,7 +91,7 @@ def _endpoint(
     if model is not None:
         _check_endpoint(document, path, model, faults)
         system = _system_prompt(root, document, path, model, faults)
-    settings = _settings(document, path, name, value, faults)
+    settings = kind_settings(document, path, name, value, _COMMON, faults)
     if model is None or settings is None or len(faults) > before:
         return None
     dumped = settings.model_dump(mode="json")
@@ -128,11 +128,12 @@ def _endpoint(
     )
 
 
-def _settings(
+def kind_settings(
     document: Document,
     path: KeyPath,
     name: str,
     value: Mapping[str, object],
+    common: frozenset[str],
     faults: list[Fault],
 ) -> BaseModel | None:
     """What the kind adds to the common keys; every key that neither knows is a fault."""
@@ -145,7 +146,7 @@ def _settings(
         faults.append(document.fault((*path, "kind"), message))
         return None
     model = adapter_module(kind).Settings
-    known = _COMMON | set(model.model_fields)
+    known = common | set(model.model_fields)
     faults.extend(
         document.fault((*path, key), f"unknown key '{key}'; {known_names(key, known, limit=20)}")
         for key in value

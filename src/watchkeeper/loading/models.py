@@ -201,13 +201,38 @@ class ScriptedToolModel(ScriptedResultModel):
     silent: bool = Field(False, description="never counts towards barren rounds")
 
 
+class PartModel(Model):
+    """An image or a file that the user sends."""
+
+    image: Text | None = Field(None, description="picture, from the project folder")
+    file: Text | None = Field(None, description="file, from the project folder")
+    name: Annotated[Text, StringConstraints(max_length=200)] | None = Field(
+        None, description="what the agent is told; the file's own name by default"
+    )
+    media_type: Annotated[str, StringConstraints(pattern=r"^[a-z]+/[a-z0-9.+-]+$")] | None = Field(
+        None, description="as in application/pdf; told by the file's ending by default"
+    )
+
+
+Said = Text | Annotated[list[Text | PartModel], Field(min_length=1)]
+Command = Text | Annotated[list[Text], Field(min_length=1)]
+
+
+class UserModel(Model):
+    """A model that plays the user once the case's own turns are said."""
+
+    simulator: Name = Field(description="a name of config/simulators.yaml")
+    goal: Text = Field(description="what it wants in this case")
+
+
 class CaseModel(Model):
     """One situation and what good looks like."""
 
     id: Name
     category: Name
-    input: Text | None = Field(None, description="what the user says")
-    turns: list[Any] | None = Field(None, min_length=1, description="several user turns, texts")
+    input: Said | None = Field(None, description="what the user says; text, or a list of parts")
+    turns: list[Said] | None = Field(None, min_length=1, description="several user turns")
+    user: UserModel | None = Field(None, description="a simulated user goes on after the turns")
     expect: dict[str, Any] = Field(description="graders by kind; at least one", min_length=1)
     tools: dict[Name, ScriptedToolModel] = {}
     dimension: Literal["correctness", "evidence", "process", "safety"] | None = None
@@ -216,8 +241,9 @@ class CaseModel(Model):
     tags: dict[Name, str] = {}
     weight: Annotated[float, Field(gt=0, le=1_000_000)] = 1.0
     side_effects: Literal["none", "sandbox", "live"] = "none"
-    files: Any = Field(None, description="initial files; not supported by this version")
-    setup: Any = Field(None, description="commands before a trial; not supported by this version")
+    files: Text | None = Field(None, description="folder that every trial gets a copy of")
+    setup: list[Command] = Field([], description="commands in the workspace before a trial")
+    reset: list[Command] = Field([], description="commands in the workspace after a trial")
 
 
 class SuiteModel(Model):
@@ -230,6 +256,24 @@ class SuiteModel(Model):
     trial_limits: TrialLimitsModel = TrialLimitsModel()
     categories: dict[Name, CategoryModel] = Field(min_length=1)
     cases: Any = Field(description="a list of cases")
+
+
+class SimulatorLimitsModel(Model):
+    """Bounds of what a simulator may use in one trial."""
+
+    tokens: int | None = Field(None, ge=1)
+    cost_usd: Annotated[float, Field(gt=0, le=100_000)] | None = None
+
+
+class SimulatorModel(Model):
+    """One simulator of config/simulators.yaml; the keys of its kind come on top."""
+
+    kind: Name
+    prompt: Text = Field(description="file with who the user is and how it talks")
+    max_turns: int = Field(8, ge=1, le=100, description="what it says at most in one trial")
+    ends_with: Text = Field("[END]", description="what it says when it has nothing more to say")
+    call_retries: int = Field(3, ge=0, le=10, description="repeats of one failed request")
+    limits: SimulatorLimitsModel = SimulatorLimitsModel()
 
 
 class RevisionModel(Model):
@@ -283,6 +327,9 @@ class PriceModel(Model):
     cache_write_5m_factor: Annotated[float, Field(ge=0, le=100)] = 1.25
     cache_write_1h_factor: Annotated[float, Field(ge=0, le=100)] = 2.0
     cache_read_factor: Annotated[float, Field(ge=0, le=100)] = 0.1
+    batch_discount: Annotated[float, Field(ge=0, le=1)] | None = Field(
+        None, description="share that calls through the batch interface cost less"
+    )
 
 
 class PricesModel(Model):

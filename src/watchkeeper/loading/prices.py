@@ -84,6 +84,7 @@ def load_prices(root: Path, faults: list[Fault]) -> PriceTable:
                     cache_write_5m_factor=row.cache_write_5m_factor,
                     cache_write_1h_factor=row.cache_write_1h_factor,
                     cache_read_factor=row.cache_read_factor,
+                    batch_discount=row.batch_discount,
                 )
             )
         prices[name] = tuple(parsed)

@@ -17,10 +17,11 @@ from watchkeeper.domain.ports import (
     Step,
     ToolResults,
 )
-from watchkeeper.domain.pricing import cost_usd, price_of
+from watchkeeper.domain.pricing import rounds_cost_usd
 from watchkeeper.domain.trajectory import Round, Trajectory
 from watchkeeper.domain.trial import StopReason
 from watchkeeper.errors import EndpointFault
+from watchkeeper.rollout.simulated_user import SimulatedTalk
 from watchkeeper.rollout.toolbox import Toolbox
 
 FIRST_BACKOFF_S = 0.5
@@ -40,6 +41,7 @@ class Conversation:
     requested_model: str | None
     clock: Clock
     jitter: Callable[[], float]
+    user: SimulatedTalk | None = None
     rounds: list[Round] = field(default_factory=list)
     answer: str = ""
     action: str | None = None
@@ -62,16 +64,8 @@ class Conversation:
     @property
     def cost_usd(self) -> float | None:
         """Dollars so far: by the price table, else what the agent reported, else unknown."""
-        total = 0.0
-        for one in self.rounds:
-            price = price_of(self.prices, one.served_model, self.started_at) or price_of(
-                self.prices, self.requested_model, self.started_at
-            )
-            cost = cost_usd(one.usage, price)
-            if cost is None:
-                return self.reported_usd
-            total += cost
-        return total
+        cost = rounds_cost_usd(self.rounds, self.prices, self.requested_model, self.started_at)
+        return self.reported_usd if cost is None else cost
 
     async def play(self) -> StopReason:
         """Carries the trial to its end and says how it ended.
@@ -84,8 +78,22 @@ class Conversation:
             ended = await self._turn(turn)
             if ended is not None:
                 return ended
+        while (said := await self._user_says()) is not None:
+            ended = await self._turn(said)
+            if ended is not None:
+                return ended
         said_something = self.answer.strip() or self.action or self.state
         return "answered" if said_something else "silent"
+
+    async def _user_says(self) -> UserTurn | None:
+        """What a simulated user goes on with; the time that it takes is not the agent's."""
+        if self.user is None:
+            return None
+        started = self.clock.monotonic()
+        try:
+            return await self.user.next_turn(self.answer)
+        finally:
+            self._deadline += self.clock.monotonic() - started
 
     async def _turn(self, opening: UserTurn) -> StopReason | None:
         """Plays until the agent has finished its turn; a stop reason where the trial is over."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from watchkeeper.domain.case import Case
@@ -16,12 +17,14 @@ from watchkeeper.domain.redaction import Redactor
 from watchkeeper.domain.run import CaseStamp, RunPlan
 from watchkeeper.domain.suite import Suite
 from watchkeeper.domain.trajectory import Trajectory
-from watchkeeper.domain.trial import PlannedTrial, StopReason, Trial, TrialStatus
+from watchkeeper.domain.trial import FileChange, PlannedTrial, StopReason, Trial, TrialStatus
 from watchkeeper.errors import EndpointFault
 from watchkeeper.rollout.conversation import Conversation
 from watchkeeper.rollout.journal import Journal
+from watchkeeper.rollout.progress import RunProgress
+from watchkeeper.rollout.setting import Stage
+from watchkeeper.rollout.simulated_user import OpenSimulator, RetriedSession, SimulatedTalk
 from watchkeeper.rollout.spending import Spending
-from watchkeeper.rollout.toolbox import PythonTool, Toolbox
 
 MAX_TRIAL_ATTEMPTS = 2
 MAX_ERROR_CHARACTERS = 1000
@@ -38,13 +41,15 @@ class TrialRunner:
     suite: Suite
     endpoint: Endpoint
     adapter: Adapter
-    python_tools: Mapping[str, PythonTool]
+    stage: Stage
     prices: PriceTable
     spending: Spending
     journal: Journal
     redactor: Redactor
     clock: Clock
     slots: asyncio.Semaphore
+    progress: RunProgress
+    simulators: Mapping[str, OpenSimulator] = field(default_factory=dict)
     finish_by: datetime | None = None
     _cases: dict[str, Case] = field(init=False)
     _stamps: dict[str, CaseStamp] = field(init=False)
@@ -108,8 +113,11 @@ class TrialRunner:
                 if attempt > 1:
                     return None, False
                 trial, is_transient = self._skipped(planned, refusal), False
+                self.progress.counted(trial)
             else:
+                self.progress.begun()
                 trial, is_transient = await self._attempt(planned, attempt)
+                self.progress.ended(trial)
                 await self.spending.settle(trial)
         is_owed = attempt == 1 and trial.status == "harness_error" and is_transient
         self.record(trial, again=is_owed)
@@ -120,15 +128,7 @@ class TrialRunner:
 
     async def _attempt(self, planned: PlannedTrial, attempt: int) -> tuple[Trial, bool]:
         case = self._cases[planned.case_id]
-        toolbox = Toolbox(case, self.python_tools)
         seed = self.plan.manifest.seed
-        brief = TrialBrief(
-            case=case,
-            limits=self.suite.limits,
-            tools=toolbox.specs,
-            seed=seed + attempt - 1,
-            trial_id=planned.trial_id,
-        )
         started_at, started = self.clock.now(), self.clock.monotonic()
         conversation: Conversation | None = None
         status: TrialStatus = "completed"
@@ -136,24 +136,44 @@ class TrialRunner:
         kind: str | None = None
         error: str | None = None
         is_transient = False
+        user: SimulatedTalk | None = None
+        changes: tuple[FileChange, ...] | None = None
+        jitter = random.Random(f"{seed}/{planned.trial_id}/{attempt}").random
         try:
-            session = await self.adapter.open(brief)
-            try:
+            async with contextlib.AsyncExitStack() as stack:
+                setting = await stack.enter_async_context(
+                    self.stage.set_for(case, planned.trial_id)
+                )
+                brief = TrialBrief(
+                    case=case,
+                    limits=self.suite.limits,
+                    tools=setting.toolbox.specs,
+                    seed=seed + attempt - 1,
+                    trial_id=planned.trial_id,
+                    workspace=setting.path,
+                )
+                started_at, started = self.clock.now(), self.clock.monotonic()
+                session = await self.adapter.open(brief)
+                stack.push_async_callback(session.close)
+                user = await self._simulated_user(brief, started_at, jitter)
+                if user is not None:
+                    stack.push_async_callback(user.close)
                 conversation = Conversation(
                     session=session,
-                    toolbox=toolbox,
+                    toolbox=setting.toolbox,
                     case=case,
                     limits=self.suite.limits,
                     call_retries=self.endpoint.call_retries,
                     prices=self.prices,
                     requested_model=self.endpoint.requested_model,
                     clock=self.clock,
-                    jitter=random.Random(f"{seed}/{planned.trial_id}/{attempt}").random,
+                    jitter=jitter,
+                    user=user,
                 )
                 stop = await conversation.play()
                 error = conversation.error
-            finally:
-                await session.close()
+                if setting.workspace is not None:
+                    changes = await setting.workspace.changes()
         except EndpointFault as fault:
             status, kind, error = "harness_error", fault.kind, str(fault)
             is_transient = fault.is_transient
@@ -178,9 +198,22 @@ class TrialRunner:
                 error_kind=kind,
                 # Redacted before it is cut: half a secret is one that nobody recognises.
                 error=self.redactor.text(error)[:MAX_ERROR_CHARACTERS] if error else None,
+                simulator=user.use if user is not None else None,
+                changes=changes,
             ),
             is_transient,
         )
+
+    async def _simulated_user(
+        self, brief: TrialBrief, at: datetime, jitter: Callable[[], float]
+    ) -> SimulatedTalk | None:
+        """The user's side of a trial where a model plays it, with no tools of its own."""
+        if brief.case.user is None:
+            return None
+        opened = self.simulators[brief.case.user.simulator]
+        session = await opened.adapter.open(replace(brief, tools=(), workspace=None))
+        asking = RetriedSession(session, opened.simulator.endpoint.call_retries, self.clock, jitter)
+        return SimulatedTalk(opened.simulator, brief.case, asking, self.prices, at)
 
     def _skipped(self, planned: PlannedTrial, reason: str) -> Trial:
         now = self.clock.now()

@@ -47,7 +47,10 @@ class Spending:
 
     def count(self, trial: Trial) -> None:
         """Adds an attempt that was made before (a resumed run) or has just finished."""
-        self._add(trial.cost_usd or 0.0, trial.trajectory.usage.total_tokens or 0)
+        usd = trial.cost_usd or 0.0
+        if trial.simulator is not None:  # who pays for the trial pays for its user too
+            usd += trial.simulator.cost_usd or 0.0
+        self._add(usd, trial.trajectory.usage.total_tokens or 0)
         if trial.status == "completed":
             self._finished += 1
         if self._night is not None:

@@ -1,4 +1,4 @@
-"""The tools of one trial: those that the case scripts, and those of a Python module."""
+"""The tools of one trial: those that the case scripts, and those of the endpoint's harness."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ArgsKwargs
@@ -20,10 +20,32 @@ from watchkeeper.domain.case import Case, ScriptedTool
 from watchkeeper.domain.endpoint import Endpoint
 from watchkeeper.domain.ports import ToolSpec
 from watchkeeper.domain.trajectory import ToolCall, call_status
-from watchkeeper.errors import UsageError
+from watchkeeper.errors import EndpointFault, UsageError
 
 MAX_RESULT_CHARACTERS = 1_000_000
 _ANY_OBJECT: Mapping[str, object] = {"type": "object"}
+
+
+class ToolFailed(Exception):
+    """The tool itself says that it failed; the text is what the model is shown."""
+
+
+class Tool(Protocol):
+    """A tool that a trial may call."""
+
+    @property
+    def spec(self) -> ToolSpec:
+        """What a model is told of it."""
+        ...
+
+    async def call(self, arguments: Mapping[str, object]) -> object:
+        """What it returns.
+
+        Raises:
+            EndpointFault: What stands behind the tool failed: the trial cannot go on.
+            Exception: Anything else is an error result, for the agent to deal with.
+        """
+        ...
 
 
 @dataclass(frozen=True)
@@ -51,9 +73,12 @@ def endpoint_tool_names(endpoint: Endpoint, root: Path) -> frozenset[str] | None
     """
     offered = getattr(endpoint.settings, "offered_tools", None)
     names = offered(root) if callable(offered) else frozenset()
-    if names is None:
+    servers = endpoint.harness.mcp
+    if names is None or any(server.tools is None for server in servers):
         return None
-    return frozenset(names) | frozenset(load_python_tools(endpoint.harness.tools, root))
+    listed = (name for server in servers for name in server.tools or ())
+    python = load_python_tools(endpoint.harness.tools, root)
+    return frozenset(names) | frozenset(listed) | frozenset(python)
 
 
 def load_python_tools(reference: str | None, root: Path) -> dict[str, PythonTool]:
@@ -121,11 +146,9 @@ def _python_tool(item: object, reference: str) -> PythonTool:
 class Toolbox:
     """The tools that one trial may call; a case's scripted tool takes the place of a real one."""
 
-    def __init__(self, case: Case, python_tools: Mapping[str, PythonTool]) -> None:
+    def __init__(self, case: Case, tools: Mapping[str, Tool]) -> None:
         self._scripted: dict[str, ScriptedTool] = {tool.name: tool for tool in case.tools}
-        self._python = {
-            name: tool for name, tool in python_tools.items() if name not in self._scripted
-        }
+        self._real = {name: tool for name, tool in tools.items() if name not in self._scripted}
         self._calls: dict[str, int] = {}
 
     @property
@@ -135,7 +158,7 @@ class Toolbox:
             ToolSpec(tool.name, tool.description, tool.input_schema or _ANY_OBJECT, tool.is_silent)
             for tool in self._scripted.values()
         )
-        return (*(tool.spec for tool in self._python.values()), *scripted)
+        return (*(tool.spec for tool in self._real.values()), *scripted)
 
     async def answer(self, wanted: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
         """The wanted calls with their results, in the same order.
@@ -143,9 +166,18 @@ class Toolbox:
         Scripted results are given in the order of the calls; real tools run at the same time.
         A tool that raises, does not exist or refuses its arguments gives an error result: that
         is for the agent to deal with.
+
+        Raises:
+            EndpointFault: What stands behind a tool failed; no other call goes on.
         """
-        pending = [self._answer(call) for call in wanted]
-        return tuple(await asyncio.gather(*pending))
+        pending = [asyncio.ensure_future(self._answer(call)) for call in wanted]
+        try:
+            return tuple(await asyncio.gather(*pending))
+        except EndpointFault:
+            for one in pending:
+                one.cancel()
+            await asyncio.gather(*pending, return_exceptions=True)
+            raise
 
     async def _answer(self, call: ToolCall) -> ToolCall:
         scripted = self._scripted.get(call.tool)
@@ -154,13 +186,17 @@ class Toolbox:
             self._calls[call.tool] = seen + 1
             result = scripted.results[min(seen, len(scripted.results) - 1)]
             return _answered(call, result.text, result.is_error, scripted.is_silent, 0.0)
-        tool = self._python.get(call.tool)
+        tool = self._real.get(call.tool)
         if tool is None:
             return _answered(call, f"there is no tool '{call.tool}'", True, False, 0.0)
         started = time.monotonic()
         try:
             value = await tool.call(call.arguments)
             text, is_error = _as_text(value), False
+        except EndpointFault:
+            raise
+        except ToolFailed as error:
+            text, is_error = str(error), True
         except ValidationError as error:
             text, is_error = f"the arguments do not fit: {error}", True
         # A tool that raises, or would end the program, is the agent's to handle.

@@ -90,6 +90,7 @@ def _parts(
             candidate.endpoint_config_hash[:10],
         ),
         ("suite", newest.suite_hash[:10], candidate.suite_hash[:10]),
+        ("simulated users", _simulators(newest), _simulators(candidate)),
         ("graders", _versions(newest.graders), _versions(candidate.graders)),
         ("price table", newest.price_table_version[:10], candidate.price_table_version[:10]),
         ("watchkeeper", newest.engine_version, candidate.engine_version),
@@ -119,6 +120,13 @@ def unverified_identities(candidate: Manifest, facts: Iterable[TrialFact]) -> tu
 def _resolved_model(manifest: Manifest) -> tuple[str, ...]:
     model = manifest.identity.resolved_model
     return (model,) if model else ()
+
+
+def _simulators(manifest: Manifest) -> str:
+    return ", ".join(
+        f"{one.name} {one.identity[:6]} ({one.resolved_model or one.requested_model or 'unknown'})"
+        for one in manifest.simulators
+    )
 
 
 def _versions(graders: dict[str, int]) -> str:

@@ -10,13 +10,25 @@ from watchkeeper.domain.endpoint import Endpoint, ServedIdentity
 from watchkeeper.domain.identity import trial_id
 from watchkeeper.domain.ports import Adapter
 from watchkeeper.domain.pricing import price_of
-from watchkeeper.domain.run import CaseStamp, GateStamp, Manifest, RunPlan, RunRequest
+from watchkeeper.domain.run import (
+    CaseStamp,
+    GateStamp,
+    Manifest,
+    RunPlan,
+    RunRequest,
+    SimulatorStamp,
+)
 from watchkeeper.domain.suite import Suite
 from watchkeeper.domain.trial import PlannedTrial
 from watchkeeper.errors import BrokenEvaluation, EndpointFault, UsageError
 from watchkeeper.graders import grader_versions
 from watchkeeper.loading.project import refused_side_effects
 from watchkeeper.pipeline.steps import comparing
+from watchkeeper.pipeline.steps.instruments import (
+    close_simulators,
+    connect_simulators,
+    simulator_stamps,
+)
 from watchkeeper.pipeline.steps.work import Workshop
 from watchkeeper.rollout.runner import MAX_TRIAL_ATTEMPTS
 from watchkeeper.store.payloads import plan_from_json, to_json
@@ -43,16 +55,21 @@ async def plan_run(workshop: Workshop, request: RunRequest) -> RunPlan:
     endpoint = services.project.endpoint(request.endpoint)
     suite = services.project.suite(request.suite)
     _check_request(services, endpoint, suite, request)
+    asked = request.trial_counts
+    case_ids = {case.id for case in suite.cases if asked is None or asked.get(case.id)}
+    simulators = connect_simulators(services, suite, case_ids)
     adapter = services.connect(endpoint)
     try:
         identity, fault = await _resolve(services, endpoint, adapter)
-        fresh = _plan(services, request, endpoint, suite, identity)
+        stamps = await simulator_stamps(services, simulators)
+        fresh = _plan(services, request, endpoint, suite, identity, stamps)
         stored = plan_from_json(services.records.stage_plan(request.run_id, to_json(fresh)))
         _check_same(fresh, stored)
     except BaseException:
         await adapter.close()
+        await close_simulators(simulators)
         raise
-    run = await workshop.open(stored, suite, endpoint, adapter, fault)
+    run = await workshop.open(stored, suite, endpoint, adapter, fault, simulators)
     is_bounded = endpoint.run_budget_usd is not None or endpoint.run_token_cap is not None
     if is_bounded and request.confirms is not None:
         # A run and the fresh trials that examine it share the run's budget.
@@ -112,6 +129,7 @@ def _plan(
     endpoint: Endpoint,
     suite: Suite,
     identity: ServedIdentity,
+    simulators: tuple[SimulatorStamp, ...],
 ) -> RunPlan:
     counts = request.trial_counts
     if counts is None:
@@ -175,6 +193,7 @@ def _plan(
         planned_count=len(trials),
         finish_by=request.finish_by,
         is_partial=not is_whole,
+        simulators=simulators,
     )
     return RunPlan(manifest, trials)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import shutil
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,8 +17,12 @@ from watchkeeper.domain.run import RunPlan
 from watchkeeper.domain.suite import Suite
 from watchkeeper.domain.trial import Trial
 from watchkeeper.errors import EndpointFault
+from watchkeeper.pipeline.steps.instruments import close_simulators
 from watchkeeper.rollout.journal import Journal, RunLock, read_journal
+from watchkeeper.rollout.progress import RunProgress
 from watchkeeper.rollout.runner import TrialRunner
+from watchkeeper.rollout.setting import Stage
+from watchkeeper.rollout.simulated_user import OpenSimulator
 from watchkeeper.rollout.spending import Spending, SpendingLimits
 from watchkeeper.rollout.toolbox import load_python_tools
 from watchkeeper.wiring import Services
@@ -72,12 +77,14 @@ class Workshop:
         endpoint: Endpoint,
         adapter: Adapter,
         fault: EndpointFault | None,
+        simulators: Mapping[str, OpenSimulator],
     ) -> OpenRun:
         """Opens a planned run, with whatever was finished of it before."""
         run_id = plan.manifest.run_id
         services = self.services
         async with contextlib.AsyncExitStack() as stack:
             stack.push_async_callback(adapter.close)
+            stack.push_async_callback(close_simulators, simulators)
             stack.enter_context(RunLock(services.run_folder(run_id) / "lock"))
             journal = stack.enter_context(Journal(self.journal_path(run_id)))
             limits = SpendingLimits(
@@ -93,13 +100,15 @@ class Workshop:
                 suite=suite,
                 endpoint=endpoint,
                 adapter=adapter,
-                python_tools=load_python_tools(endpoint.harness.tools, services.project.root),
+                stage=self._stage(endpoint, stack),
                 prices=services.project.prices,
                 spending=spending,
                 journal=journal,
                 redactor=services.redactor,
                 clock=services.clock,
                 slots=slots,
+                progress=self._followed(plan, stack),
+                simulators=simulators,
                 finish_by=plan.manifest.finish_by,
             )
             run = OpenRun(
@@ -122,6 +131,36 @@ class Workshop:
             raise
         self.runs[run_id] = run
         return run
+
+    def _stage(self, endpoint: Endpoint, stack: contextlib.AsyncExitStack) -> Stage:
+        """Where the run's trials are prepared.
+
+        Workspaces are made outside of the project: what a program finds in the folders above its
+        own (a git repository, notes for agents) is not part of any case.
+        """
+        services = self.services
+        folder = tempfile.TemporaryDirectory(prefix="watchkeeper-", ignore_cleanup_errors=True)
+        return Stage(
+            tools=load_python_tools(endpoint.harness.tools, services.project.root),
+            folder=Path(stack.enter_context(folder)),
+            inherited=services.variables,
+            always=bool(getattr(endpoint.settings, "needs_workspace", False)),
+            tell=services.tell,
+        )
+
+    def _followed(self, plan: RunPlan, stack: contextlib.AsyncExitStack) -> RunProgress:
+        """The run on the board, until it is closed."""
+        manifest, board = plan.manifest, self.services.board
+        stack.callback(board.drop, manifest.run_id)
+        return board.follow(
+            RunProgress(
+                manifest.run_id,
+                manifest.endpoint,
+                manifest.suite,
+                manifest.planned_count,
+                self.services.clock,
+            )
+        )
 
     async def close(self, run_id: str, *, is_committed: bool) -> None:
         """Closes an open run; what a committed one kept on this machine goes."""
@@ -164,7 +203,9 @@ class Workshop:
             if key in run.finished or key[0] not in promised or not isinstance(transcript, dict):
                 return False
             run.finished.add(key)
-            spending.count(trial_from_rows(row, transcript))
+            trial = trial_from_rows(row, transcript)
+            spending.count(trial)
+            run.runner.progress.counted(trial)
             if line.get("again"):
                 run.again.add(key[0])
             return True

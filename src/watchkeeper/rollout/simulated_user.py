@@ -1,0 +1,149 @@
+"""The user's side of a trial, where a model plays it: what it says next, and what that cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from watchkeeper.domain.case import Case
+from watchkeeper.domain.content import UserTurn
+from watchkeeper.domain.endpoint import PriceTable
+from watchkeeper.domain.ports import Adapter, Clock, Observation, Session, Step
+from watchkeeper.domain.pricing import cost_usd, price_of
+from watchkeeper.domain.simulator import OPENING, Simulator
+from watchkeeper.domain.trajectory import ZERO_USAGE, Round
+from watchkeeper.domain.trial import SimulatorUse
+from watchkeeper.errors import EndpointFault, EndpointUnreachable
+
+FIRST_BACKOFF_S = 0.5
+LONGEST_BACKOFF_S = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSimulator:
+    """A simulated user whose model can be asked."""
+
+    simulator: Simulator
+    adapter: Adapter
+
+
+@dataclass(frozen=True, slots=True)
+class RetriedSession:
+    """A session whose steps are repeated within bounds where only the infrastructure failed."""
+
+    session: Session
+    retries: int
+    clock: Clock
+    jitter: Callable[[], float]
+
+    async def step(self, observation: Observation) -> Step:
+        """What the session does next.
+
+        Raises:
+            EndpointFault: It failed for good, or as often as it may.
+        """
+        backoff = FIRST_BACKOFF_S
+        for retries_left in range(self.retries, -1, -1):
+            try:
+                return await self.session.step(observation)
+            except EndpointFault as fault:
+                if not fault.is_transient or retries_left == 0:
+                    raise
+                asked = min(fault.retry_after_s or 0.0, LONGEST_BACKOFF_S)
+                wait = max(backoff * (0.5 + self.jitter()), asked)
+            await self.clock.sleep(wait)
+            backoff = min(backoff * 2, LONGEST_BACKOFF_S)
+        raise AssertionError("the last retry returns or raises")
+
+    async def close(self) -> None:
+        """Ends the conversation; never raises."""
+        await self.session.close()
+
+
+@dataclass(slots=True)
+class SimulatedTalk:
+    """One trial's simulated user.
+
+    It belongs to the instrument: what goes wrong with it is never the agent's failure.
+    """
+
+    simulator: Simulator
+    case: Case
+    session: Session
+    prices: PriceTable
+    started_at: datetime
+    rounds: list[Round] = field(default_factory=list)
+    _turn_count: int = 0
+
+    async def next_turn(self, answer: str) -> UserTurn | None:
+        """What the user says to the agent's answer, or ``None`` where it has said enough.
+
+        Raises:
+            EndpointFault: Its model failed, said nothing, or would pass its own bounds; ``kind``
+                begins with ``simulator``.
+        """
+        if self._turn_count >= self.simulator.max_turns:
+            return None
+        self._check_bounds()
+        told = answer if self._turn_count else self._opening(answer)
+        try:
+            step = await self.session.step(UserTurn(told))
+        except EndpointFault as fault:
+            raise self._fault(f"{fault.kind}: {fault}", "simulator", is_transient=True) from fault
+        self.rounds.extend(step.rounds)
+        if step.wanted or step.end != "answered":
+            what = step.error or step.end or "a tool was called"
+            raise self._fault(f"it did not answer: {what}", "simulator", is_transient=True)
+        said = step.answer.strip()
+        if not said:
+            raise self._fault("it said nothing", "simulator_silent", is_transient=True)
+        self._turn_count += 1
+        return None if self.simulator.ends_with in said else UserTurn(said)
+
+    async def close(self) -> None:
+        """Ends the conversation with its model; never raises."""
+        await self.session.close()
+
+    @property
+    def use(self) -> SimulatorUse:
+        """What it said and cost so far."""
+        return SimulatorUse(self.simulator.name, tuple(self.rounds), self._cost_usd())
+
+    def _opening(self, answer: str) -> str:
+        assert self.case.user is not None  # noqa: S101 - who opens a talk has looked
+        return OPENING.format(
+            goal=self.case.user.goal,
+            said="\n".join(turn.text for turn in self.case.turns),
+            answer=answer,
+            ends_with=self.simulator.ends_with,
+        )
+
+    def _cost_usd(self) -> float | None:
+        total = 0.0
+        for one in self.rounds:
+            price = price_of(self.prices, one.served_model, self.started_at) or price_of(
+                self.prices, self.simulator.endpoint.requested_model, self.started_at
+            )
+            cost = cost_usd(one.usage, price)
+            if cost is None:
+                return None
+            total += cost
+        return total
+
+    def _check_bounds(self) -> None:
+        tokens, cost = ZERO_USAGE, self._cost_usd()
+        for one in self.rounds:
+            tokens = tokens.plus(one.usage)
+        limit = self.simulator.token_limit
+        if limit is not None and (tokens.total_tokens or 0) >= limit:
+            text = f"it used {tokens.total_tokens:,} tokens of at most {limit:,}"
+            raise self._fault(text, "simulator_limit", is_transient=False)
+        most = self.simulator.cost_limit_usd
+        if most is not None and (cost or 0.0) >= most:
+            text = f"it cost ${cost:.4f} of at most ${most:.4f}"
+            raise self._fault(text, "simulator_limit", is_transient=False)
+
+    def _fault(self, what: str, kind: str, *, is_transient: bool) -> EndpointFault:
+        text = f"simulated user '{self.simulator.name}': {what}"
+        return EndpointUnreachable(text, kind=kind, is_transient=is_transient)
