@@ -10,6 +10,7 @@ from prefect.runtime import flow_run
 
 from watchkeeper.domain.identity import content_hash, run_id_with_token
 from watchkeeper.domain.run import RunRequest
+from watchkeeper.flows.progress import shown_progress
 from watchkeeper.flows.runs import FLOW, conclude, with_services
 from watchkeeper.pipeline.evaluate import evaluate as evaluate_run
 from watchkeeper.pipeline.nightly import shared_spending
@@ -41,7 +42,8 @@ async def evaluate(
         request = _request(services, endpoint, suite, purpose)
         night = shared_spending(services, [request], is_night=False)
         steps = prefect_steps(plain_steps(Workshop(services, night=night)))
-        await evaluate_run(request, steps)
+        async with shown_progress(services, endpoint, suite):
+            await evaluate_run(request, steps)
         return await conclude(request.run_id, steps)
 
     return await with_services(project, body)

@@ -12,6 +12,7 @@ from prefect.client.schemas.objects import State
 
 from watchkeeper.domain.run import RunRequest
 from watchkeeper.domain.verdict import Verdict
+from watchkeeper.flows.progress import shown_progress
 from watchkeeper.flows.runs import FLOW, plain
 from watchkeeper.flows.states import error_state, verdict_state
 from watchkeeper.pipeline.nightly import evaluate_and_compare
@@ -55,7 +56,8 @@ class PairFlows:
             async def pair(endpoint: str, suite: str, run_id: str) -> State[Any]:  # noqa: ARG001
                 beginning.close()  # the next one may begin
                 try:
-                    outcome.verdict = await evaluate_and_compare(request, steps)
+                    async with shown_progress(services, endpoint, suite):
+                        outcome.verdict = await evaluate_and_compare(request, steps)
                 except Exception as error:  # noqa: BLE001 - raised again below, as it is
                     outcome.error = error
                     return error_state(error, services.redactor)

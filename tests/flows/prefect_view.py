@@ -15,6 +15,7 @@ from prefect.client.orchestration import PrefectClient, get_client
 from prefect.client.schemas.filters import (
     ArtifactFilter,
     ArtifactFilterFlowRunId,
+    ArtifactFilterType,
     FlowRunFilter,
     FlowRunFilterName,
     FlowRunFilterParentFlowRunId,
@@ -78,13 +79,33 @@ class Prefect:
             time.sleep(0.1)
         return sorted(found, key=lambda one: str(one.start_time))
 
+    def pair_run(self, name: str, run_id: str) -> FlowRun:
+        """The only flow run of a pair that worked out a run."""
+        chosen = FlowRunFilter(name=FlowRunFilterName(any_=[name]))
+        runs = self.ask(lambda client: client.read_flow_runs(flow_run_filter=chosen))
+        (found,) = [one for one in runs if one.parameters.get("run_id") == run_id]
+        return found
+
     def task_run_names(self, parent: FlowRun, *, at_least: int) -> list[str]:
         """The names of the task runs of a flow run."""
         return [one.name for one in self.task_runs(parent, at_least=at_least)]
 
     def markdown(self, run: FlowRun) -> str:
-        """The only artifact of a flow run."""
-        chosen = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[run.id]))
+        """The only page of text of a flow run."""
+        data, _ = self._artifact(run, "markdown")
+        assert isinstance(data, str)
+        return data
+
+    def progress(self, run: FlowRun) -> tuple[float, str]:
+        """How far a flow run is, in percent, and the line beside it."""
+        data, described = self._artifact(run, "progress")
+        assert isinstance(data, int | float)
+        return data, described or ""
+
+    def _artifact(self, run: FlowRun, kind: str) -> tuple[Any, str | None]:
+        chosen = ArtifactFilter(
+            flow_run_id=ArtifactFilterFlowRunId(any_=[run.id]),
+            type=ArtifactFilterType(any_=[kind]),
+        )
         (found,) = self.ask(lambda client: client.read_artifacts(artifact_filter=chosen))
-        assert isinstance(found.data, str)
-        return found.data
+        return found.data, found.description

@@ -80,6 +80,9 @@ def test_summary_says_what_the_verdict_says(tmp_path: Path, prefect: Prefect) ->
     (pair,) = result.pairs
     verdict = pair.verdict
     assert verdict is not None
+    percent, line = prefect.progress(prefect.pair_run("agent × basic", verdict.run_id))
+    assert percent == 100
+    assert _plain(line).startswith("agent × basic: 12/12 trials, ")
     (incident,) = {event["incident_id"] for event in made.services.records.events()}
     (row,) = [_plain(line) for line in shown.splitlines() if line.startswith("| agent")]
     assert [cell.strip() for cell in row.strip("|").split("|")] == [

@@ -84,6 +84,12 @@ def _chapter(page: str, heading: str) -> str:
     return text[start : start + len(heading) + following.start() if following else None]
 
 
+class _Simulators(BaseModel):
+    """The whole of config/simulators.yaml."""
+
+    simulators: dict[str, models.SimulatorModel]
+
+
 _MODELS: list[tuple[type[BaseModel], str, str]] = [
     (models.ProjectModel, "configuration.md", "## config/watchkeeper.yaml"),
     (models.OwnerModel, "configuration.md", "## config/owners.yaml"),
@@ -94,6 +100,7 @@ _MODELS: list[tuple[type[BaseModel], str, str]] = [
     ),
     (models.SuiteModel, "configuration.md", "## config/suites/*.yaml"),
     (models.CaseModel, "configuration.md", "### A case"),
+    (_Simulators, "configuration.md", "## config/simulators.yaml"),
     (models.PricesModel, "configuration.md", "## config/prices.yaml"),
     (_script.Script, "scripted-agents.md", "# Scripted agents"),
 ]

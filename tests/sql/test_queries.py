@@ -95,6 +95,33 @@ def test_run_summary() -> None:
     assert answered(connection, "run_summary", run_id="none") == []
 
 
+def test_retried_and_not() -> None:
+    """A second attempt and a repeated request are both repeats; what has no outcome is no rate."""
+    connection = database(
+        run_records=[run()],
+        trial_attempts=[
+            attempt("calm"),
+            attempt("calm-2", waited_ms=10.0),
+            attempt("asked-again", retry_count=3, waited_ms=500.0),
+            attempt("tried-again", status="harness_error"),
+            attempt("tried-again", 2, waited_ms=1500.0),
+            attempt("lost", retry_count=2, status="harness_error", waited_ms=100.0),
+        ],
+        grade_records=[
+            grade("calm"),
+            grade("calm-2", outcome="failed"),
+            grade("asked-again"),
+            grade("tried-again", 2),
+        ],
+    )
+    calm, repeated = answered(connection, "retried_and_not")
+    assert (calm["was_retried"], repeated["was_retried"]) == (False, True)
+    assert (calm["trial_count"], calm["graded_count"], calm["pass_rate"]) == (2, 2, 0.5)
+    assert (repeated["trial_count"], repeated["graded_count"], repeated["pass_rate"]) == (3, 2, 1)
+    assert (calm["mean_waited_ms"], repeated["mean_waited_ms"]) == (5.0, 700.0)
+    assert (calm["repeated_request_count"], repeated["repeated_request_count"]) == (0, 5)
+
+
 def test_spending_of_month() -> None:
     """All attempts that began in a month of UTC, to the last minute and not a minute more."""
     connection = database(

@@ -9,12 +9,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, TextIO
 
-from watchkeeper.notifiers.text import one_line
+from watchkeeper.notifiers.progress import progress_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from watchkeeper.rollout.progress import Progress, ProgressBoard
+    from watchkeeper.domain.progress import Progress
+    from watchkeeper.rollout.progress import ProgressBoard
 
 LINE_EVERY_S = 30.0
 LINE_EVERY_SHARE = 0.1
@@ -56,34 +57,6 @@ class QuietLines:
                 self._told[run.run_id] = (run.share, at)
                 found.append(progress_line(run))
         return found
-
-
-def progress_line(run: Progress) -> str:
-    """One run on one line: done / planned, rounds, cost so far, waiting, time left."""
-    parts = [f"{run.done_count:,}/{run.planned_count:,} trials", f"{run.round_count:,} rounds"]
-    parts.append(_cost(run))
-    if run.broken_count:
-        parts.append(f"{run.broken_count:,} without an answer")
-    if run.waiting_count:
-        parts.append(f"{run.waiting_count:,} waiting for limits")
-    if run.left_s is not None and run.done_count < run.planned_count:
-        parts.append(f"about {_duration(run.left_s)} left")
-    return one_line(f"{run.endpoint} × {run.suite}: {', '.join(parts)}")
-
-
-def _cost(run: Progress) -> str:
-    known = f"${run.cost_usd:,.2f}"
-    if not run.unpriced_count:
-        return known
-    return f"{known} and {run.unpriced_count:,} attempts without a price"
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours} h {minutes:02} min"
-    return f"{minutes} min {rest:02} s" if minutes else f"{rest} s"
 
 
 @contextlib.contextmanager

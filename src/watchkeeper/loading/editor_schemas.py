@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import TypeAdapter
+from pydantic import BaseModel, TypeAdapter
 
 from watchkeeper.adapters import adapter_kinds, adapter_module
 from watchkeeper.graders import expect_json_schema
@@ -14,6 +14,7 @@ from watchkeeper.loading.models import (
     OwnerModel,
     PricesModel,
     ProjectModel,
+    SimulatorModel,
     SuiteModel,
 )
 
@@ -27,6 +28,7 @@ def editor_schemas() -> dict[str, dict[str, Any]]:
         "owners": _titled(TypeAdapter(dict[str, OwnerModel]).json_schema(), "config/owners.yaml"),
         "prices": _titled(PricesModel.model_json_schema(), "config/prices.yaml"),
         "endpoints": _titled(_endpoints(), "config/endpoints.yaml"),
+        "simulators": _titled(_simulators(), "config/simulators.yaml"),
         "suite": _titled(_suite(), "config/suites/*.yaml"),
     }
 
@@ -49,12 +51,12 @@ def _suite() -> dict[str, Any]:
     return {**schema, "$defs": definitions}
 
 
-def _endpoints() -> dict[str, Any]:
-    """One branch a kind: the common keys and those of the kind."""
+def _branches(model: type[BaseModel]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """One branch a kind, of the common keys and those of the kind; and what they refer to."""
     definitions: dict[str, Any] = {}
     branches: list[dict[str, Any]] = []
     for kind in adapter_kinds():
-        common = EndpointModel.model_json_schema()
+        common = model.model_json_schema()
         special = adapter_module(kind).Settings.model_json_schema()
         definitions.update(common.pop("$defs", {}))
         definitions.update(special.pop("$defs", {}))
@@ -68,6 +70,24 @@ def _endpoints() -> dict[str, Any]:
                 "required": sorted({*common["required"], *special.get("required", [])}),
             }
         )
+    return branches, definitions
+
+
+def _simulators() -> dict[str, Any]:
+    branches, definitions = _branches(SimulatorModel)
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["simulators"],
+        "properties": {
+            "simulators": {"type": "object", "additionalProperties": {"oneOf": branches}}
+        },
+        "$defs": definitions,
+    }
+
+
+def _endpoints() -> dict[str, Any]:
+    branches, definitions = _branches(EndpointModel)
     return {
         "type": "object",
         "additionalProperties": False,

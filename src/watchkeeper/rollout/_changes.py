@@ -186,7 +186,7 @@ def _entries(folder: Path) -> Iterator[tuple[str, Entry]]:
 def _entry(one: os.DirEntry[str]) -> Entry:
     try:
         if one.is_symlink():
-            target = os.readlink(one.path)
+            target = os.readlink(one.path)  # noqa: PTH115 - as it is, not as a path
             return Entry(hashlib.sha256(os.fsencode(target)).hexdigest(), None, link=target)
         if not one.is_file(follow_symlinks=False):
             return Entry(None, None)

@@ -14,8 +14,10 @@ from watchkeeper.domain.endpoint import Endpoint, McpServer
 from watchkeeper.domain.identity import content_hash
 from watchkeeper.domain.ports import ToolSpec
 from watchkeeper.errors import EndpointFault, UsageError
-from watchkeeper.rollout._mcp_connection import Connection
+from watchkeeper.rollout._mcp_connection import Connection, secret_names
 from watchkeeper.rollout.toolbox import Tool, load_python_tools
+
+__all__ = ["McpTool", "check_mcp", "open_mcp_tools", "secret_names"]
 
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
@@ -49,18 +51,20 @@ async def check_mcp(endpoint: Endpoint, variables: Mapping[str, str], root: Path
     if not endpoint.harness.mcp:
         return endpoint.config_hash
     where = f"{endpoint.location}: endpoint '{endpoint.name}': ".removeprefix(": ")
+    python = load_python_tools(endpoint.harness.tools, root)
     try:
         async with open_mcp_tools(endpoint, variables, None) as tools:
-            for name in load_python_tools(endpoint.harness.tools, root):
-                if name in tools:
-                    server = tools[name].connection.server.name
-                    raise UsageError(
-                        f"harness.mcp.{server}: its tool '{name}' has the name of one of "
-                        "harness.tools; leave one of them out"
-                    )
-            return _hash(endpoint, tools)
+            both = sorted(set(tools) & set(python))
+            config_hash = _hash(endpoint, tools)
     except (EndpointFault, UsageError) as error:
         raise UsageError(f"{where}{error}") from error
+    if both:
+        server = tools[both[0]].connection.server.name
+        raise UsageError(
+            f"{where}harness.mcp.{server}: its tool '{both[0]}' has the name of one of "
+            "harness.tools; leave one of them out"
+        )
+    return config_hash
 
 
 @asynccontextmanager
@@ -90,7 +94,9 @@ async def open_mcp_tools(
         return
     async with AsyncExitStack() as stack:
         if workspace is None:
-            scratch = tempfile.TemporaryDirectory(prefix="watchkeeper-mcp-", ignore_cleanup_errors=True)
+            scratch = tempfile.TemporaryDirectory(
+                prefix="watchkeeper-mcp-", ignore_cleanup_errors=True
+            )
             workspace = Path(stack.enter_context(scratch))
         connections = [Connection(server, variables, workspace) for server in servers]
         for connection in connections:

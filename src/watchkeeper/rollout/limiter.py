@@ -1,0 +1,305 @@
+"""What one provider account and model may be asked at the same time, and how fast.
+
+Everybody who asks the same account shares one limiter: trials of all runs, and judges.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from watchkeeper.domain.ports import Clock, RateLimits, Step
+from watchkeeper.errors import EndpointFault, EndpointOverloaded
+from watchkeeper.rollout._bucket import Bucket
+from watchkeeper.rollout._waiting import sleep_unless
+
+DECREASE = 0.7
+REFUSED_SHARE = 1 / 3
+SHARE_WEIGHT = 0.05
+MOST_IN_A_ROW = 8
+
+
+@dataclass(frozen=True, slots=True)
+class RequestBounds:
+    """What the configuration allows; ``None`` means unbounded."""
+
+    concurrency: int
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+
+    def shared_with(self, other: RequestBounds) -> RequestBounds:
+        """Of two endpoints with one account: the wider concurrency, the stricter rates."""
+        return RequestBounds(
+            max(self.concurrency, other.concurrency),
+            _smaller(self.requests_per_minute, other.requests_per_minute),
+            _smaller(self.tokens_per_minute, other.tokens_per_minute),
+        )
+
+
+@dataclass(slots=True)
+class Request:
+    """One request that was let through, and what its answer told."""
+
+    sent: float
+    tokens: tuple[int, int] | None = None
+    limits: RateLimits | None = None
+
+    def learn(self, step: Step) -> None:
+        """Takes over the tokens of a step and what the provider says is left."""
+        self.limits = step.limits
+        rounds = (*step.rounds, step.waiting) if step.waiting is not None else step.rounds
+        uses = [one.usage for one in rounds]
+        read, written = 0, 0
+        for use in uses:
+            if use.input_tokens is None or use.output_tokens is None:
+                return
+            writes = (use.cache_write_5m_tokens or 0) + (use.cache_write_1h_tokens or 0)
+            read, written = read + use.input_tokens + writes, written + use.output_tokens
+        self.tokens = (read, written) if uses else None
+
+
+class Limiter:
+    """Lets requests through in the order in which they came, as many as the account bears.
+
+    Concurrency: one more at once with every full set of answers; where a third of the latest
+    answers are refusals (429, 529), three tenths less, once for all that were in flight. Single
+    refusals change nothing: their requests are repeated.
+
+    ``retry-after`` holds everybody, not only who was refused. Where a request that was sent after
+    the refused one is answered nevertheless, it was no pause of the whole account: it ends, and
+    next time twice as many refusals in a row are needed to begin one.
+
+    What the provider says is left is counted down, and nothing is sent that would pass it before
+    it is whole again. Requests and tokens per minute are our own bounds; a request is expected to
+    take as many tokens as those before it on average.
+    """
+
+    def __init__(self, account: str, bounds: RequestBounds, clock: Clock) -> None:
+        """``account`` names it in errors; it holds no secret."""
+        self._account = account
+        self._clock = clock
+        self._bounds = bounds
+        self._allowed = float(bounds.concurrency)
+        self._in_flight = 0
+        self._queued = 0
+        self._turn = asyncio.Lock()
+        self._changed = asyncio.Event()
+        self._share = 0.0
+        self._decreased = -math.inf
+        self._paused_until = -math.inf
+        self._pause: tuple[float, float] | None = None  # when the refused was sent, when it began
+        self._row: list[float] = []  # when each of the latest refusals in a row was sent
+        self._needed = 1
+        self._left: RateLimits | None = None
+        self._whole_at = -math.inf
+        self._seen = (0, 0, 0)  # answers with tokens, and tokens read and written in all
+        now = clock.monotonic()
+        self._requests = _bucket(bounds.requests_per_minute, now)
+        self._tokens = _bucket(bounds.tokens_per_minute, now)
+
+    @property
+    def allowed(self) -> int:
+        """Requests that may be in flight at the same time, now."""
+        return max(1, int(self._allowed))
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that are in flight."""
+        return self._in_flight
+
+    def share_with(self, bounds: RequestBounds) -> None:
+        """Another endpoint uses the same account with these bounds."""
+        both, now = self._bounds.shared_with(bounds), self._clock.monotonic()
+        if both.concurrency > self._bounds.concurrency:
+            self._allowed += both.concurrency - self._bounds.concurrency
+        if both.requests_per_minute != self._bounds.requests_per_minute:
+            self._requests = _bucket(both.requests_per_minute, now)
+        if both.tokens_per_minute != self._bounds.tokens_per_minute:
+            self._tokens = _bucket(both.tokens_per_minute, now)
+        self._bounds = both
+
+    @contextlib.asynccontextmanager
+    async def request(self, patience_s: float) -> AsyncIterator[Request]:
+        """Around one request, from the moment that it may be sent to its answer.
+
+        Args:
+            patience_s: Seconds that may be waited.
+        Raises:
+            EndpointOverloaded: It would take, or took, longer.
+        """
+        await self._enter(patience_s)
+        request = Request(self._clock.monotonic())
+        expected = self._expected
+        self._send(expected)
+        try:
+            yield request
+        except EndpointFault as fault:
+            self._correct(expected, None, request.sent)
+            self._take(fault.limits)
+            if isinstance(fault, EndpointOverloaded):
+                self._refused(request.sent, fault.retry_after_s)
+            raise
+        except BaseException:
+            self._correct(expected, None, request.sent)
+            raise
+        else:
+            self._correct(expected, request.tokens, request.sent)
+            self._take(request.limits)
+            self._answered(request.sent)
+        finally:
+            self._in_flight -= 1
+            self._changed.set()
+
+    async def _enter(self, patience_s: float) -> None:
+        started = self._clock.monotonic()
+        if not self._queued and self._obstacle_s(started) == 0:
+            return
+        if self._paused_until - started > patience_s:
+            raise self._too_long(self._paused_until - started, patience_s)
+        self._queued += 1
+        try:
+            async with asyncio.timeout(max(patience_s, 0.001)), self._turn:
+                await self._first_in_line(started + patience_s, patience_s)
+        except TimeoutError:
+            raise self._too_long(None, patience_s) from None
+        finally:
+            self._queued -= 1
+
+    async def _first_in_line(self, until: float, patience_s: float) -> None:
+        while True:
+            now = self._clock.monotonic()
+            wait = self._obstacle_s(now)
+            if now > until or math.inf > wait > until - now:
+                raise self._too_long(None if wait == math.inf else wait, patience_s)
+            if wait == 0:
+                return
+            if wait == math.inf:
+                self._changed.clear()
+                await self._changed.wait()
+            else:
+                await sleep_unless(self._changed, wait, self._clock)
+
+    def _obstacle_s(self, now: float) -> float:
+        """Seconds until the next request may be sent; infinite: until an answer has come."""
+        if self._in_flight >= self.allowed:
+            return math.inf
+        wait = max(self._paused_until - now, 0.0)
+        if self._left is not None and self._is_used_up(self._left):
+            wait = max(wait, self._whole_at - now)
+        if self._requests is not None:
+            wait = max(wait, self._requests.wait_s(1, now))
+        if self._tokens is not None:
+            if not self._seen[0] and self._in_flight:
+                return math.inf  # nobody knows yet what a request takes
+            wait = max(wait, self._tokens.wait_s(sum(self._expected), now))
+        return wait
+
+    def _is_used_up(self, left: RateLimits) -> bool:
+        read, written = self._expected
+        if left.output_tokens_left is None:
+            read += written
+        return (
+            (left.requests_left is not None and left.requests_left < 1)
+            or (left.tokens_left is not None and left.tokens_left < max(read, 1))
+            or (left.output_tokens_left is not None and left.output_tokens_left < max(written, 1))
+        )
+
+    @property
+    def _expected(self) -> tuple[float, float]:
+        """Tokens that a request reads and writes, as those seen did on average."""
+        count, read, written = self._seen
+        return (read / count, written / count) if count else (0.0, 0.0)
+
+    def _send(self, expected: tuple[float, float]) -> None:
+        self._in_flight += 1
+        now = self._clock.monotonic()
+        if self._requests is not None:
+            self._requests.take(1, now)
+        if self._tokens is not None:
+            self._tokens.take(sum(expected), now)
+        if self._left is not None:
+            self._left = _less(self._left, *expected)
+
+    def _correct(
+        self, expected: tuple[float, float], used: tuple[int, int] | None, sent: float
+    ) -> None:
+        """Takes what was used in place of what was expected; ``None``: nobody knows."""
+        if used is None:
+            return
+        count, read, written = self._seen
+        self._seen = (count + 1, read + used[0], written + used[1])
+        if self._tokens is not None:
+            now = max(self._clock.monotonic(), sent)
+            self._tokens.take(sum(used) - sum(expected), now)
+
+    def _take(self, limits: RateLimits | None) -> None:
+        """What the provider says is left; without a time to wait for it holds nobody."""
+        if limits is None or limits.reset_s is None:
+            return
+        self._left = limits
+        self._whole_at = self._clock.monotonic() + limits.reset_s
+
+    def _answered(self, sent: float) -> None:
+        if sent > self._decreased:
+            self._share *= 1 - SHARE_WEIGHT
+            ceiling = float(self._bounds.concurrency)
+            self._allowed = min(self._allowed + 1 / self._allowed, ceiling)
+        if self._row and sent > self._row[0]:
+            self._row.clear()
+        if self._pause is not None and self._pause[0] < sent <= self._pause[1]:
+            self._pause = None
+            self._paused_until = -math.inf
+            self._needed = min(self._needed * 2, MOST_IN_A_ROW)
+
+    def _refused(self, sent: float, retry_after_s: float | None) -> None:
+        now = self._clock.monotonic()
+        if sent > self._decreased:
+            self._share += SHARE_WEIGHT * (1 - self._share)
+            if self._share >= REFUSED_SHARE:
+                self._allowed = max(1.0, self._allowed * DECREASE)
+                self._share, self._decreased = 0.0, now
+        self._row.append(sent)
+        if not retry_after_s or len(self._row) < self._needed:
+            return
+        if now >= self._paused_until:
+            if self._pause is not None:
+                self._needed = 1  # the last one was right
+            self._pause = (sent, now)
+        self._paused_until = max(self._paused_until, now + retry_after_s)
+
+    def _too_long(self, wait_s: float | None, patience_s: float) -> EndpointOverloaded:
+        told = "its turn did not come" if wait_s is None else f"it may be sent in {wait_s:.0f} s"
+        return EndpointOverloaded(
+            f"a request to {self._account} waits for the limits of its account: {told}, and this "
+            f"trial may wait {max(patience_s, 0):.0f} s more (limits.wait_seconds)",
+            kind="rate_limited",
+            is_transient=True,
+            retry_after_s=wait_s,
+        )
+
+
+def _bucket(per_minute: int | None, now: float) -> Bucket | None:
+    return None if per_minute is None else Bucket(per_minute, now)
+
+
+def _smaller(one: int | None, other: int | None) -> int | None:
+    return min((each for each in (one, other) if each is not None), default=None)
+
+
+def _less(left: RateLimits, read: float, written: float) -> RateLimits:
+    """What is left after one more request."""
+    if left.output_tokens_left is None:
+        read += written
+
+    def minus(had: int | None, used: float) -> int | None:
+        return None if had is None else int(had - used)
+
+    return RateLimits(
+        minus(left.requests_left, 1),
+        minus(left.tokens_left, read),
+        left.reset_s,
+        minus(left.output_tokens_left, written),
+    )
