@@ -13,7 +13,7 @@ from prefect.artifacts import acreate_progress_artifact, aupdate_progress_artifa
 from watchkeeper.flows.runs import plain
 from watchkeeper.flows.summary import escaped
 from watchkeeper.notifiers.progress import progress_line
-from watchkeeper.rollout.progress import RunProgress
+from watchkeeper.rollout.progress import ProgressBoard, RunProgress
 from watchkeeper.wiring import Services
 
 PROGRESS_KEY = "watchkeeper-progress"
@@ -26,32 +26,35 @@ async def shown_progress(services: Services, endpoint: str, suite: str) -> Async
 
     Trouble with that is told once and changes nothing.
     """
-    view = _View()
-    following = asyncio.create_task(_follow(view, services, endpoint, suite))
+    view = _View(services.board.newest(endpoint, suite), endpoint, suite)
+    following = asyncio.create_task(_follow(view, services))
     try:
         yield
     finally:
         following.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await following
-        await _tried(view.show(), services)  # as it ended
+        await _tried(view.show(services.board), services)  # as it ended
 
 
 @dataclass(slots=True)
 class _View:
     """What Prefect's pages show of one run after another."""
 
-    run: RunProgress | None = None
+    before: RunProgress | None
+    endpoint: str
+    suite: str
     artifact: UUID | None = None
-    shown_count: int = -1
+    shown: tuple[str, int] | None = None
 
-    async def show(self) -> None:
-        if self.run is None:
+    async def show(self, board: ProgressBoard) -> None:
+        run = board.newest(self.endpoint, self.suite)
+        if run is None or run is self.before:
             return
-        now = self.run.now()
-        if now.done_count == self.shown_count:
+        now = run.now()
+        if (now.run_id, now.done_count) == self.shown:
             return
-        self.shown_count = now.done_count
+        self.shown = (now.run_id, now.done_count)
         percent, line = 100 * now.share, escaped(progress_line(now))
         if self.artifact is None:
             self.artifact = await acreate_progress_artifact(percent, PROGRESS_KEY, line)
@@ -59,13 +62,8 @@ class _View:
             await aupdate_progress_artifact(self.artifact, percent, line)
 
 
-async def _follow(view: _View, services: Services, endpoint: str, suite: str) -> None:
-    while True:
-        newest = services.board.newest(endpoint, suite)
-        if newest is not None and newest is not view.run:
-            view.run, view.shown_count = newest, -1
-        if not await _tried(view.show(), services):
-            return
+async def _follow(view: _View, services: Services) -> None:
+    while await _tried(view.show(services.board), services):  # noqa: ASYNC110 - it looks, nothing rings
         await asyncio.sleep(EVERY_S)
 
 

@@ -81,10 +81,12 @@ class ProgressBoard:
 
     def __init__(self) -> None:
         self._runs: dict[str, RunProgress] = {}
+        self._newest: dict[tuple[str, str], RunProgress] = {}
 
     def follow(self, run: RunProgress) -> RunProgress:
         """Shows a run from now on."""
         self._runs[run.run_id] = run
+        self._newest[run.endpoint, run.suite] = run
         return run
 
     def drop(self, run_id: str) -> None:
@@ -92,11 +94,8 @@ class ProgressBoard:
         self._runs.pop(run_id, None)
 
     def newest(self, endpoint: str, suite: str) -> RunProgress | None:
-        """The run of an endpoint × suite that began last, of those that are worked on."""
-        for run in reversed(list(self._runs.values())):
-            if (run.endpoint, run.suite) == (endpoint, suite):
-                return run
-        return None
+        """The run of an endpoint × suite that began last, ended or not."""
+        return self._newest.get((endpoint, suite))
 
     def now(self) -> tuple[Progress, ...]:
         """Every run that is being worked on; may be asked from any thread."""
