@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
 import json
 import re
 import shutil
@@ -12,10 +11,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
 
 from tests.e2e.gateway import Gateway
+from tests.e2e.packed import texts_below
 from tests.e2e.programs import NIGHT, WATCHKEEPER, Ended, finished
 from tests.projects import FIRST_SLOT, bench, case, script, scripted_endpoint, suite, write_project
 from tests.servers.anthropic_replies import message
@@ -146,7 +145,7 @@ def test_pages_wait_out_an_outage_and_come_once_in_order(
     assert slack.messages["C0PLATFORM"] == []
 
     said = [night.out + night.err for night in nights]
-    stored = _texts(project / "store")
+    stored = texts_below(project / "store")
     assert [where for where, text in stored.items() if TOKEN in text] == []
     assert [text for text in (*said, json.dumps(pages)) if TOKEN in text] == []
     transcripts = "".join(text for where, text in stored.items() if where.startswith("transcripts"))
@@ -219,34 +218,3 @@ def _suite_of(page: Mapping[str, Any]) -> str:
     found = re.search(r"agent got worse on (\w+): pass rate −", page["text"])
     assert found is not None, page["text"]
     return found.group(1)
-
-
-def _texts(store: Path) -> dict[str, str]:
-    """Everything that a store holds, as text: objects as they are, and what is packed in them."""
-    found: dict[str, str] = {}
-    for path in sorted(path for path in store.rglob("*") if path.is_file()):
-        data = path.read_bytes()
-        text = data.decode("latin-1")
-        if path.suffix == ".gz":
-            text += gzip.decompress(data).decode()
-        elif path.suffix == ".parquet":
-            text += _all_rows(f"from read_parquet('{path}')")
-        elif path.suffix == ".duckdb":
-            text += _catalog(path)
-        found[str(path.relative_to(store))] = text
-    return found
-
-
-def _all_rows(source: str) -> str:
-    with duckdb.connect() as connection:
-        return repr(connection.execute(f"select * {source}").fetchall())
-
-
-def _catalog(path: Path) -> str:
-    with duckdb.connect(str(path), read_only=True) as connection:
-        tables: list[Any] = connection.execute(
-            "select table_name from information_schema.tables"
-        ).fetchall()
-        return "".join(
-            repr(connection.execute(f'select * from "{name}"').fetchall()) for (name,) in tables
-        )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 from watchkeeper.cli.context import run_async, say
 from watchkeeper.cli.progress import showing
+from watchkeeper.cli.streams import guarded_output
 from watchkeeper.errors import BrokenEvaluation, UsageError
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def run(
     workshop = Workshop(services, night=shared_spending(services, [request], is_night=False))
     steps = plain_steps(workshop)
     say(f"run {request.run_id}")
-    with showing(services.board):
+    with showing(services.board), guarded_output(services.redactor):
         verdict = run_async(evaluate_and_compare(request, steps))
     refresh_catalog(workshop)
     print_verdict(verdict, as_json=as_json)
@@ -78,7 +79,7 @@ def nightly(context: Context, *, slot: str | None, as_json: bool) -> int:
     services = context.services(
         out=sys.stderr, tells_people=True
     )  # every fault of the files before Prefect starts
-    with showing(services.board):
+    with showing(services.board), guarded_output(services.redactor):
         result = run_nightly(services.project.root, slot, services=services)
     print_night(result, as_json=as_json)
     return result.exit_code
@@ -125,7 +126,7 @@ def serve(context: Context) -> None:
     """Serves the deployments until the process is ended."""
     from watchkeeper.flows.serving import serve_project
 
-    serve_project(context.project().root)
+    serve_project(context.root())
 
 
 def _requested(

@@ -4,18 +4,30 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64encode
 from collections.abc import Mapping
+from urllib.parse import quote, quote_plus
 
 _SHORTEST_SECRET = 6
+_SHORTEST_ENCODED = 10
 _KEY_SHAPES = re.compile(
     r"sk-ant-[A-Za-z0-9_-]{16,}"
     r"|sk-(?:proj-)?[A-Za-z0-9_-]{20,}"
     r"|xox[abposr]-[A-Za-z0-9-]{10,}"
     r"|xapp-[A-Za-z0-9-]{10,}"
-    r"|gh[opsu]_[A-Za-z0-9]{20,}"
-    r"|AKIA[0-9A-Z]{16}"
-    r"|AIza[0-9A-Za-z_-]{35}"
+    r"|gh[opsur]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{20,}"
+    r"|(?:AKIA|ASIA)[0-9A-Z]{16}"
+    r"|AIza[0-9A-Za-z_-]{35}|ya29\.[0-9A-Za-z_-]{20,}"
+    r"|[rs]k_live_[0-9A-Za-z]{16,}"
+    r"|\bhf_[A-Za-z0-9]{30,}"
+    r"|eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}"
+    r"|https://hooks\.slack\.com/services/[A-Za-z0-9/]{20,}"
+    r"|-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----.*?(?:-----END (?:[A-Z]+ )*PRIVATE KEY-----|\Z)",
+    re.DOTALL,
 )
+# One of these stands in every such key; looking for them is cheaper than for the shapes.
+_HINTS = ("sk-", "xox", "xapp-", "gh", "glpat-", "IA", "AIza", "ya29", "_live_", "hf_", "eyJ")
+_RARE_HINTS = ("hooks.slack", "PRIVATE KEY-----")
 
 
 class Redactor:
@@ -42,7 +54,7 @@ class Redactor:
         for value, name in self._secrets.items():
             if value in text:
                 text = text.replace(value, f"[secret {name}]")
-        if "-" in text or "_" in text or "AK" in text or "AI" in text:
+        if any(hint in text for hint in (*_HINTS, *_RARE_HINTS)):
             text = _KEY_SHAPES.sub("[secret]", text)
         return whole_text(text)
 
@@ -58,9 +70,21 @@ class Redactor:
 
 
 def _forms(value: str) -> tuple[str, ...]:
-    """A value as it is and as JSON texts hold it, which escape quotes and other alphabets."""
+    """A value as it is, as JSON texts and addresses hold it, and as basic authentication does."""
     escaped = (json.dumps(value, ensure_ascii=is_ascii)[1:-1] for is_ascii in (False, True))
-    return (value, *escaped)
+    quoted = (quote(value, safe=""), quote_plus(value))
+    return (value, *escaped, *quoted, *_within_base64(value.encode()))
+
+
+def _within_base64(value: bytes) -> list[str]:
+    """What base64 makes of a value, wherever it begins in what is encoded (``user:key``)."""
+    found: list[str] = []
+    for before in range(3):
+        encoded = b64encode(bytes(before) + value).decode()
+        whole = encoded[-(-before * 8 // 6) : (before + len(value)) * 8 // 6]
+        if len(whole) >= _SHORTEST_ENCODED:
+            found.append(whole)
+    return found
 
 
 def whole_text(text: str) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from typing import Any
+from urllib.parse import quote, quote_plus
 
 import pytest
 from hypothesis import assume, given
@@ -20,6 +22,17 @@ SHAPES = (
     "ghp_0123456789abcdefghij0123",
     "AKIA0123456789ABCDEF",
     "AIza0123456789abcdefghijABCDEFGHIJ-_012",
+    "ASIA0123456789ABCDEF",
+    "github_pat_0123456789abcdefghij_0123",
+    "glpat-0123456789abcdefghij",
+    "ya29.a0123456789abcdefghij-_0123",
+    "sk_live_0123456789abcdefghij",
+    "rk_live_0123456789abcdefghij",
+    "hf_0123456789abcdefghijABCDEFGHIJ",
+    "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N",
+    "https://hooks.slack.com/services/T0000000/B0000000/0123456789abcdefghij",
+    "-----BEGIN PRIVATE KEY-----\nMIIEvQ\nIBADANB\n-----END PRIVATE KEY-----",
+    "-----BEGIN RSA PRIVATE KEY-----\nMIIEvQ\n-----END RSA PRIVATE KEY-----",
 )
 SECRET = st.text(st.characters(codec="utf-8"), min_size=8, max_size=30).filter(
     lambda text: len(text.strip()) >= 8 and len(set(text)) > 3
@@ -48,6 +61,25 @@ def test_a_known_value_is_found_inside_json(secret: str) -> None:
     for is_ascii in (True, False):
         text = hidden(secret).text(json.dumps({"key": [secret]}, ensure_ascii=is_ascii))
         assert json.loads(text) == {"key": [secret.replace(secret.strip(), "[secret SOME_KEY]")]}
+
+
+@given(secret=SECRET, user=st.text(st.characters(codec="utf-8"), max_size=9))
+def test_a_known_value_is_found_in_addresses_and_in_basic_authentication(
+    secret: str, user: str
+) -> None:
+    """Servers repeat both in their errors."""
+    secret = secret.strip()
+    assume(secret not in "[secret SOME_KEY]" and len(secret.encode()) >= 10)
+    address = f"https://h/?key={quote(secret, safe='')}&k={quote_plus(secret)}"
+    assert hidden(secret).text(address) == "https://h/?key=[secret SOME_KEY]&k=[secret SOME_KEY]"
+    header = b64encode(f"{user}:{secret}".encode()).decode()
+    assert "[secret SOME_KEY]" in hidden(secret).text(f"Basic {header}")
+
+
+def test_half_a_private_key_is_none_either() -> None:
+    """What was cut before it was redacted has no end."""
+    text = Redactor({}).text("see -----BEGIN EC PRIVATE KEY-----\nMHcCAQ")
+    assert text == "see [secret]"
 
 
 @pytest.mark.parametrize("shape", SHAPES)
