@@ -19,6 +19,7 @@ from watchkeeper.domain.ports import Adapter, Clock, Notifier
 from watchkeeper.domain.redaction import Redactor
 from watchkeeper.errors import StoreUnavailable, UsageError
 from watchkeeper.loading.project import Project
+from watchkeeper.rollout.mcp_tools import secret_names
 from watchkeeper.rollout.progress import ProgressBoard
 from watchkeeper.settings import Settings
 from watchkeeper.store.history import History
@@ -103,16 +104,24 @@ def build_services(
         UsageError: The Slack token's variable is not set, or the store's address is not one.
     """
     objects = open_objects(project.store_url, root=project.root)
+    redactor = redactor_of(settings.variables, _secret_references(project))
+    write = tell or _to_stderr
+
+    def show(line: str) -> None:
+        write(redactor.text(line))
+
+    for note in project.source_notes:
+        show(note)
     return Services(
         project=project,
         records=RunRecords(objects),
         clock=clock or SystemClock(),
         notifier=notifier or _notifier(project, settings, out or sys.stdout),
-        redactor=redactor_of(settings.variables, _secret_references(project)),
+        redactor=redactor,
         variables=settings.variables,
         state_folder=project.root / STATE_FOLDER,
         token=lambda: secrets.token_hex(16),
-        tell=tell or _to_stderr,
+        tell=show,
     )
 
 
@@ -154,9 +163,13 @@ def secret_value(reference: str, variables: Mapping[str, str], what: str) -> str
 def _secret_references(project: Project) -> list[str]:
     """Every ``env:NAME`` that the project's files name, wherever it stands."""
     found = [project.slack_token] if project.slack_token is not None else []
+    found += project.source_secrets
     for endpoint in project.endpoints.values():
+        found += endpoint.harness.revision_headers.values()
         if isinstance(endpoint.settings, BaseModel):
             found += _references_in(endpoint.settings.model_dump())
+        for server in endpoint.harness.mcp:
+            found += [f"{SECRET_PREFIX}{name}" for name in secret_names(server)]
     return found
 
 

@@ -67,7 +67,7 @@ def main() -> int:
     except WatchkeeperError as error:
         sys.stderr.write(f"error: {error}\n")
         return error.exit_code
-    print_night(result, as_json=True)
+    print_night(result, services.redactor, as_json=True)
     return result.exit_code
 
 

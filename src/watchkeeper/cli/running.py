@@ -14,6 +14,7 @@ from watchkeeper.errors import BrokenEvaluation, UsageError
 
 if TYPE_CHECKING:
     from watchkeeper.cli.context import Context
+    from watchkeeper.domain.redaction import Redactor
     from watchkeeper.domain.run import Purpose, RunRequest
     from watchkeeper.domain.suite import Suite
     from watchkeeper.domain.verdict import Verdict
@@ -81,11 +82,11 @@ def nightly(context: Context, *, slot: str | None, as_json: bool) -> int:
     )  # every fault of the files before Prefect starts
     with showing(services.board), guarded_output(services.redactor):
         result = run_nightly(services.project.root, slot, services=services)
-    print_night(result, as_json=as_json)
+    print_night(result, services.redactor, as_json=as_json)
     return result.exit_code
 
 
-def print_night(result: NightResult, *, as_json: bool) -> None:
+def print_night(result: NightResult, redactor: Redactor, *, as_json: bool) -> None:
     """Shows a night: every pair's verdict, and what could not be delivered."""
     from watchkeeper.notifiers.report import verdict_json
 
@@ -96,7 +97,7 @@ def print_night(result: NightResult, *, as_json: bool) -> None:
                 "endpoint": pair.request.endpoint,
                 "suite": pair.request.suite,
                 "verdict": verdict_json(pair.verdict) if pair.verdict else None,
-                "error": str(pair.error) if pair.error else None,
+                "error": redactor.text(str(pair.error)) if pair.error else None,
             }
             for pair in result.pairs
         ]
@@ -114,7 +115,8 @@ def print_night(result: NightResult, *, as_json: bool) -> None:
         if pair.verdict is not None:
             print_verdict(pair.verdict, as_json=False)
         else:
-            print(f"{pair.request.endpoint} × {pair.request.suite}: no verdict: {pair.error}")
+            said = redactor.text(str(pair.error))
+            print(f"{pair.request.endpoint} × {pair.request.suite}: no verdict: {said}")
     if not result.pairs:
         print("nothing to run: no endpoint names a suite")
     if result.undelivered_count:

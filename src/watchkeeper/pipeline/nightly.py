@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta
@@ -16,6 +17,7 @@ from watchkeeper.errors import (
     EXIT_OK,
     EXIT_REGRESSED,
     EXIT_USAGE,
+    BrokenEvaluation,
     UsageError,
     WatchkeeperError,
 )
@@ -127,12 +129,20 @@ def nightly_requests(project: Project, slot_at: datetime, trigger: str) -> list[
 
 
 async def _pair(request: RunRequest, steps: Steps, evaluate_pair: EvaluatePair) -> PairResult:
-    """One pair; its trouble does not stop the others."""
+    """One pair; its trouble does not stop the others, be it a defect of our own."""
+    services = steps.workshop.services
     try:
         return PairResult(request, await evaluate_pair(request, steps), None)
     except WatchkeeperError as error:
-        steps.workshop.services.tell(f"{request.endpoint} × {request.suite}: {error}")
-        return PairResult(request, None, error)
+        found: WatchkeeperError = error
+    except Exception as defect:  # noqa: BLE001 - the other pairs' owners must still hear of theirs
+        services.tell(traceback.format_exc())
+        found = BrokenEvaluation(
+            f"a defect of Watchkeeper itself: {type(defect).__name__}: {defect}; what was "
+            "finished is kept, and the same night started again goes on from there"
+        )
+    services.tell(f"{request.endpoint} × {request.suite}: {found}")
+    return PairResult(request, None, found)
 
 
 def _exit_code(pair: PairResult) -> int:
