@@ -36,7 +36,7 @@ NIGHT_KEY = "watchkeeper-night"
 def _run_name() -> str:
     """``night of 2026-05-22 00:30 UTC``, by the slot that was asked for or scheduled."""
     given = (flow_run.parameters or {}).get("slot")
-    at = _scheduled_at()
+    at = scheduled_at()
     if given is None and at is None:
         return "night of the latest slot"
     return f"night of {given}" if at is None or given else f"night of {at:%Y-%m-%d %H:%M} UTC"
@@ -54,15 +54,15 @@ async def nightly(project: str | None = None, slot: str | None = None) -> State[
 
     async def body(services: Services) -> State[Any]:
         mine = handed()
-        scheduled_at = _scheduled_at()
-        slot_at, newest = await asyncio.to_thread(_slots, services, slot, scheduled_at)
+        planned_at = scheduled_at()
+        slot_at, newest = await asyncio.to_thread(_slots, services, slot, planned_at)
         if slot is None and slot_at < newest:
             return _superseded(slot_at, newest)
         result = await pipeline.nightly(
             slot_at,
             prefect_steps(plain_steps(Workshop(services))),
             PairFlows(),
-            trigger=mine.trigger if mine is not None else _trigger(scheduled_at),
+            trigger=mine.trigger if mine is not None else _trigger(planned_at),
         )
         if mine is not None:
             mine.result = result
@@ -124,7 +124,7 @@ def _summary(services: Services, result: pipeline.NightResult) -> str:
     return night_summary(result, open_and_past_incidents(services), services.redactor)
 
 
-def _scheduled_at() -> datetime | None:
+def scheduled_at() -> datetime | None:
     """When the scheduler meant this run to start; ``None`` where somebody started it."""
     context = FlowRunContext.get()
     run = context.flow_run if context is not None else None
@@ -134,11 +134,11 @@ def _scheduled_at() -> datetime | None:
 
 
 def _slots(
-    services: Services, given: str | None, scheduled_at: datetime | None
+    services: Services, given: str | None, planned_at: datetime | None
 ) -> tuple[datetime, datetime]:
     """The slot of this run, and the latest one of the project's schedule."""
     project, now = services.project, services.clock.now()
-    slot_at = choose_slot(project, now, given, scheduled_at)
+    slot_at = choose_slot(project, now, given, planned_at)
     return slot_at, latest_slot(project.nightly_cron, project.timezone, now)
 
 
@@ -152,5 +152,5 @@ def _superseded(slot_at: datetime, newest: datetime) -> State[Any]:
     )
 
 
-def _trigger(scheduled_at: datetime | None) -> str:
-    return "Prefect schedule" if scheduled_at is not None else "Prefect"
+def _trigger(planned_at: datetime | None) -> str:
+    return "Prefect schedule" if planned_at is not None else "Prefect"

@@ -54,18 +54,21 @@ def choose_slot(
     return latest_slot(project.nightly_cron, project.timezone, now)
 
 
-def latest_slot(cron: str, timezone: zoneinfo.ZoneInfo, now: datetime) -> datetime:
+def latest_slot(
+    cron: str, timezone: zoneinfo.ZoneInfo, now: datetime, key: str = "nightly"
+) -> datetime:
     """The latest time of a cron expression at or before ``now``, in UTC.
 
     Args:
         cron: Five fields, read in ``timezone``.
         timezone: Where the clock hangs.
         now: A time with its zone.
+        key: Which schedule it is, for an error.
 
     Raises:
         UsageError: The expression is not one, or it has no time in the last nine years.
     """
-    schedule = nightly_schedule(cron, timezone)
+    schedule = cron_schedule(cron, timezone, key)
     window = _FIRST_WINDOW
     with contextlib.suppress(ValueError):  # raised for a day that never comes, such as 31 February
         while window <= _LAST_WINDOW:
@@ -74,13 +77,13 @@ def latest_slot(cron: str, timezone: zoneinfo.ZoneInfo, now: datetime) -> dateti
                 return found
             window *= 2
     raise UsageError(
-        f"{CONFIG_FILE}: schedule.nightly '{cron}' has no time in the past nine years; "
+        f"{CONFIG_FILE}: schedule.{key} '{cron}' has no time in the past nine years; "
         "expected a cron expression such as '30 2 * * *'"
     )
 
 
-def nightly_schedule(cron: str, timezone: zoneinfo.ZoneInfo) -> CronSchedule:
-    """The schedule as Prefect has it.
+def cron_schedule(cron: str, timezone: zoneinfo.ZoneInfo, key: str = "nightly") -> CronSchedule:
+    """A schedule as Prefect has it; ``key`` says which, for an error.
 
     Raises:
         UsageError: It is no cron expression.
@@ -89,7 +92,7 @@ def nightly_schedule(cron: str, timezone: zoneinfo.ZoneInfo) -> CronSchedule:
         return CronSchedule(cron=cron, timezone=timezone.key)
     except ValidationError as error:
         raise UsageError(
-            f"{CONFIG_FILE}: schedule.nightly '{cron}' is no cron expression; "
+            f"{CONFIG_FILE}: schedule.{key} '{cron}' is no cron expression; "
             "expected minute, hour, day, month and weekday, such as '30 2 * * *'"
         ) from error
 

@@ -34,6 +34,7 @@ from watchkeeper.errors import (
 from watchkeeper.notifiers.headline import headline
 from watchkeeper.notifiers.text import one_line, shorten
 from watchkeeper.pipeline.nightly import NightResult, PairResult
+from watchkeeper.pipeline.watch import WatchResult
 
 _NAMES = {
     EXIT_OK: "Completed",
@@ -97,3 +98,17 @@ def _state(code: int, text: str) -> State[Any]:
     message = shorten(one_line(text), _MOST_TEXT)
     make = Completed if code in {EXIT_OK, EXIT_CHANGED} else Failed
     return make(name=_NAMES[code], message=message)
+
+
+def watch_state(result: WatchResult, redactor: Redactor) -> State[Any]:
+    """The state of a version watch: what changed, or who could not be asked."""
+    silent = [f"{one.endpoint.name}: {one.trouble}" for one in result.seen if one.trouble]
+    changed = [
+        f"{one.endpoint}: " + ", ".join(f"{c.what} {c.before} → {c.after}" for c in one.changes)
+        for one in result.announced
+    ]
+    said = [*changed, *(redactor.text(one) for one in silent)]
+    message = shorten(one_line("; ".join(said) or "nothing has changed"), _MOST_TEXT)
+    if silent:
+        return Failed(name=_NAMES[EXIT_BROKEN], message=message)
+    return Completed(name="Changed" if changed else "Completed", message=message)

@@ -16,7 +16,7 @@ select
     count(*) filter (where not is_silent and status = 'error') as error_count,
     count(*) filter (where not is_silent and status = 'missing_path') as missing_path_count,
     count(*) filter (where not is_silent and status = 'unanswered') as unanswered_count,
-    count(distinct (trial_id, round_index)) filter (
+    count(distinct row(trial_id, round_index)) filter (
         where is_in_barren_round and not is_silent
     ) as barren_round_count
 from calls

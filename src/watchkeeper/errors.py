@@ -42,7 +42,10 @@ class UsageError(WatchkeeperError):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Fault:
-    """One thing wrong in one place of the project's files."""
+    """One thing wrong in one place of the project's files.
+
+    Of what was not read from a file, ``file`` names the place, and ``line`` is 0.
+    """
 
     file: str
     line: int
@@ -50,7 +53,8 @@ class Fault:
 
     def __str__(self) -> str:
         """``file:line: message``, the form that editors and CI annotate."""
-        return f"{self.file}:{self.line}: {self.message}"
+        line = f":{self.line}" if self.line else ""
+        return f"{self.file}{line}: {self.message}"
 
 
 class ConfigError(UsageError):
@@ -86,7 +90,8 @@ class EndpointFault(WatchkeeperError):
 
     ``kind`` is the short word stored with the trial, such as ``overloaded``;
     ``is_transient`` says whether the same call may succeed later, ``retry_after_s`` what the
-    provider asked to wait (seconds), where it did.
+    provider asked to wait (seconds), where it did, ``limits`` what it said is left
+    (``RateLimits``).
     """
 
     def __init__(
@@ -96,11 +101,13 @@ class EndpointFault(WatchkeeperError):
         kind: str,
         is_transient: bool,
         retry_after_s: float | None = None,
+        limits: object = None,  # neighbours do not import each other
     ) -> None:
         super().__init__(message)
         self.kind = kind
         self.is_transient = is_transient
         self.retry_after_s = retry_after_s
+        self.limits = limits
 
 
 class EndpointUnreachable(EndpointFault):

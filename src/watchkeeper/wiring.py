@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import secrets
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -17,6 +16,7 @@ from watchkeeper.clock import SystemClock
 from watchkeeper.domain.endpoint import Endpoint
 from watchkeeper.domain.ports import Adapter, Clock, Notifier
 from watchkeeper.domain.redaction import Redactor
+from watchkeeper.domain.references import referred_variable
 from watchkeeper.errors import StoreUnavailable, UsageError
 from watchkeeper.loading.project import Project
 from watchkeeper.rollout.mcp_tools import secret_names
@@ -28,7 +28,6 @@ from watchkeeper.store.records import RunRecords
 
 STATE_FOLDER = ".watchkeeper"
 SECRET_PREFIX = "env:"  # noqa: S105 - what stands before a variable's name, not a secret
-_REFERENCE = re.compile(rf"{SECRET_PREFIX}[A-Za-z_][A-Za-z0-9_]*")
 _SECRET_WORDS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "AUTH")
 
 
@@ -175,7 +174,8 @@ def _secret_references(project: Project) -> list[str]:
 
 def _references_in(value: object) -> list[str]:
     if isinstance(value, str):
-        return [value] if _REFERENCE.fullmatch(value) else []
+        variable = referred_variable(value)
+        return [] if variable is None else [f"{SECRET_PREFIX}{variable}"]
     inner = value.values() if isinstance(value, Mapping) else value
     if not isinstance(inner, Iterable):
         return []

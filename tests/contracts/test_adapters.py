@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import pkgutil
-from collections.abc import AsyncIterator, Callable, Mapping
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -17,9 +19,13 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from tests.projects import script
+from tests.servers import agent_server, openai_replies
 from tests.servers import anthropic_replies as api
 from tests.servers.anthropic_server import Call, anthropic_server
 from tests.servers.loopback import Reply
+from tests.servers.openai_replies import Answer
+from tests.servers.openai_server import Call as OpenAICall
+from tests.servers.openai_server import openai_server
 from tests.unit.rollout.stored import MANIFEST, STAMP, stored_trials
 from watchkeeper import adapters
 from watchkeeper.adapters import adapter_kinds, adapter_module
@@ -32,6 +38,7 @@ from watchkeeper.domain.records import transcript_row, trial_row
 from watchkeeper.domain.trajectory import ToolCall, Trajectory
 from watchkeeper.domain.trial import Trial
 from watchkeeper.errors import EndpointFault, UsageError
+from watchkeeper.rollout.calls import Calls
 from watchkeeper.rollout.conversation import Conversation
 from watchkeeper.rollout.journal import Journal
 from watchkeeper.rollout.toolbox import Toolbox
@@ -107,7 +114,160 @@ async def anthropic(folder: Path, *, is_failing: bool) -> AsyncIterator[Stand]:
         yield Stand(settings, {"KEY": KEY}, folder, lambda: bool(server.calls))
 
 
-STANDS = {"scripted": scripted, "anthropic": anthropic}
+@asynccontextmanager
+async def http(folder: Path, *, is_failing: bool) -> AsyncIterator[Stand]:
+    """A team's own agent on loopback, which reports in the documented format."""
+    results = [("a.txt", False), ("no such file", True)]
+    calls = [
+        {"tool": one["tool"], "arguments": one["args"], "result": text, "is_error": is_error}
+        for one, (text, is_error) in zip(TWO_CALLS, results, strict=True)
+    ]
+    common = {
+        "usage": {"input_tokens": 100, "output_tokens": 10},
+        "stop_reason": "stop",
+        "served_model": "served-1",
+        "latency_ms": 5,
+    }
+    ended = {"text": "it is a.txt", **common}
+    faults = itertools.cycle([Reply(429), Reply(503), agent_server.page(502)])
+
+    def reply(call: agent_server.Call) -> Reply:
+        if is_failing and call.number % 2:
+            return next(faults)
+        is_first = len(call.body["messages"]) == 1
+        looked = [{"text": "let me look", "tool_calls": calls, **common}] if is_first else []
+        return Reply.json({"rounds": [*looked, ended]}, x_request_id=f"r{call.number}")
+
+    with agent_server.agent_server(reply) as server:
+        settings = {
+            "model": "alias",
+            "url": f"{server.url}/ask",
+            "headers": {"authorization": "Bearer env:KEY"},
+        }
+        yield Stand(settings, {"KEY": KEY}, folder, lambda: bool(server.calls))
+
+
+AGENT = """
+import json, pathlib, sys
+project, calls, turn, is_failing = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3], sys.argv[4]
+log = pathlib.Path(project, "calls")
+number = len(log.read_text()) if log.exists() else 0
+log.write_text("x" * (number + 1))
+if is_failing == "True" and number % 2 == 0:
+    print("no network", file=sys.stderr)
+    sys.exit(75)
+USAGE = {"input_tokens": 100, "output_tokens": 10}
+def tell(event):
+    print(json.dumps({"session_id": "s-1", **event}), flush=True)
+def say(name, block, stop):
+    message = {"id": name, "model": "served-1", "content": [block], "usage": USAGE}
+    tell({"type": "assistant", "message": {**message, "stop_reason": stop}})
+if turn == "first":
+    say("m1", {"type": "text", "text": "let me look"}, "tool_use")
+    for index, call in enumerate(calls):
+        block = {"type": "tool_use", "id": f"t{index}", "name": call["tool"], "input": call["args"]}
+        say("m1", block, "tool_use")
+    for index, text in enumerate(("a.txt", "no such file")):
+        block = {"type": "tool_result", "tool_use_id": f"t{index}", "content": text}
+        tell({"type": "user", "message": {"content": [{**block, "is_error": index > 0}]}})
+elif turn != "s-1":
+    sys.exit("another conversation")
+say("m2", {"type": "text", "text": "it is a.txt"}, "end_turn")
+tell({"type": "result", "subtype": "success", "is_error": False, "result": "it is a.txt"})
+"""
+
+
+@asynccontextmanager
+async def command(folder: Path, *, is_failing: bool) -> AsyncIterator[Stand]:
+    """A program that prints Claude Code's stream; it may say that its network is down."""
+    (folder / "agent.py").write_text(AGENT)
+    words = [sys.executable, "-I", "{project}/agent.py", "{project}", json.dumps(TWO_CALLS)]
+    settings = {
+        "model": "alias",
+        "command": [*words, "first", str(is_failing), "{input}", "--model={model}"],
+        "resume": [*words, "{session_id}", str(is_failing), "{input}"],
+        "format": "claude",
+        "variables": {"AGENT_KEY": "env:KEY"},
+    }
+    yield Stand(settings, {"KEY": KEY, "PATH": ""}, folder, (folder / "calls").exists)
+
+
+PYTHON_AGENT = """
+import time
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+COMMON = {
+    "usage": {"input_tokens": 100, "output_tokens": 10},
+    "stop_reason": "stop",
+    "served_model": "served-1",
+}
+
+class Busy(Exception):
+    status_code = 529
+
+def run(turn_number):
+    (FOLDER / "called").open("a").write("x")
+    count = (FOLDER / "called").stat().st_size
+    if (FOLDER / "failing").exists() and count % 2:
+        raise Busy("try again")
+    common = {**COMMON, "latency_ms": time.monotonic_ns() % 10**8}
+    looked = [{"text": "let me look", "tool_calls": CALLS, **common}] if turn_number == 1 else []
+    return {"rounds": [*looked, {"text": "it is a.txt", **common}]}
+"""
+
+
+@asynccontextmanager
+async def python(folder: Path, *, is_failing: bool) -> AsyncIterator[Stand]:
+    """A team's callable, in a process of its own; failing, its provider is overloaded."""
+    results = [("a.txt", False), ("no such file", True)]
+    calls = [
+        {"tool": one["tool"], "arguments": one["args"], "result": text, "is_error": is_error}
+        for one, (text, is_error) in zip(TWO_CALLS, results, strict=True)
+    ]
+    (folder / "agent.py").write_text(f"CALLS = {calls!r}\n{PYTHON_AGENT}")
+    (folder / "called").unlink(missing_ok=True)
+    if is_failing:
+        (folder / "failing").touch()
+    settings = {"model": "alias", "callable": "agent:run"}
+    yield Stand(settings, {}, folder, (folder / "called").exists)
+
+
+@asynccontextmanager
+async def openai(folder: Path, *, is_failing: bool) -> AsyncIterator[Stand]:
+    """The Responses API on loopback, streamed."""
+    asks = Answer("let me look", tuple((one["tool"], one["args"]) for one in TWO_CALLS))
+    failing: list[Answer | Reply] = [
+        openai_replies.server_error(),
+        openai_replies.rate_limited(),
+        Answer(cut_after=1),
+    ]
+    faults: Iterator[Answer | Reply] = itertools.cycle(failing)
+
+    def reply(call: OpenAICall) -> Answer | Reply:
+        if is_failing and call.number % 2:
+            return next(faults)
+        return asks if len(call.said) == 1 else Answer("it is a.txt")
+
+    with openai_server(reply, api_key=KEY) as server:
+        settings = {
+            "model": openai_replies.DEFAULT_MODEL,
+            "api_key": "env:KEY",
+            "base_url": server.base_url,
+            "api": "responses",
+            "stream": True,
+        }
+        yield Stand(settings, {"KEY": KEY}, folder, lambda: bool(server.calls))
+
+
+STANDS = {
+    "scripted": scripted,
+    "anthropic": anthropic,
+    "openai": openai,
+    "http": http,
+    "command": command,
+    "python": python,
+}
 KINDS = adapter_kinds()
 
 
@@ -119,25 +279,33 @@ def brief(seed: int = 1, trial_id: str = "t1") -> TrialBrief:
 async def played(adapter: Adapter, one: TrialBrief) -> tuple[Trajectory, int]:
     """A whole trial, and how many requests were repeated."""
     session = await adapter.open(one)
+    clock = SimulatedClock(START)
     talk = Conversation(
         session=session,
         toolbox=Toolbox(CASE, {}),
         case=CASE,
         limits=one.limits,
-        call_retries=50,
+        calls=Calls("t1", 50, clock, lambda: 0.5),
         prices=PRICES,
         requested_model="alias",
-        clock=SimulatedClock(START),
-        jitter=lambda: 0.5,
+        clock=clock,
     )
     assert await talk.play() == "answered"
     await session.close()
-    return talk.trajectory, talk.retry_count
+    return talk.trajectory, talk.calls.retry_count
 
 
 def lasting(trajectory: Trajectory) -> Trajectory:
     """The trajectory without what differs from one request to the next: its time and number."""
-    rounds = (replace(one, latency_ms=None, request_id=None) for one in trajectory.rounds)
+    rounds = (
+        replace(
+            one,
+            latency_ms=None,
+            request_id=None,
+            tool_calls=tuple(replace(call, latency_ms=None) for call in one.tool_calls),
+        )
+        for one in trajectory.rounds
+    )
     return replace(trajectory, rounds=tuple(rounds))
 
 
@@ -333,14 +501,19 @@ async def test_sessions_do_not_know_of_each_other(kind: str, tmp_path: Path) -> 
         box = Toolbox(CASE, {})
         sessions = [await adapter.open(brief(trial_id=name)) for name in ("one", "two")]
         asked = [await session.step(UserTurn("find it")) for session in sessions]
-        results = [ToolResults(await box.answer(step.wanted)) for step in asked]
+        given = [
+            ToolResults(await box.answer(step.wanted)) if step.wanted else UserTurn("and now?")
+            for step in asked
+        ]
         ended = [
-            await session.step(result) for session, result in zip(sessions, results, strict=True)
+            await session.step(observation)
+            for session, observation in zip(sessions, given, strict=True)
         ]
         await adapter.close()
-    assert [len(step.wanted) for step in asked] == [2, 2]
+    firsts = [step.waiting or step.rounds[0] for step in asked]
+    assert [len(step.wanted or step.rounds[0].tool_calls) for step in asked] == [2, 2]
     assert [step.end for step in ended] == ["answered", "answered"]
-    assert asked[0].waiting != asked[1].waiting
+    assert firsts[0] != firsts[1]
 
 
 @pytest.mark.parametrize("kind", KINDS)

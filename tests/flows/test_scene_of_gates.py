@@ -132,12 +132,16 @@ class TestScene:
         assert made.sent.getvalue().count("is below a gate of basic") == 1
 
 
+PATIENT = {"limits": {"confirm_delay_minutes": 0, "breaker_trials": 100}}
+"""A run that takes nothing for an outage."""
+
+
 class TestDenominators:
     """A trial is counted when it is planned, never after it went well."""
 
     def test_every_call_fails(self, tmp_path: Path) -> None:
         """An endpoint that never answers shows all its planned trials, and no rate."""
-        folder = write_project(tmp_path, scripts={"agent": script(DOWN)})
+        folder = write_project(tmp_path, watchkeeper=PATIENT, scripts={"agent": script(DOWN)})
         verdict = evaluated(bench(folder))
         assert verdict.counts.planned == 12
         assert verdict.counts.harness_error == 12
@@ -243,6 +247,7 @@ class TestDenominators:
         }
         folder = write_project(
             tmp_path,
+            watchkeeper=PATIENT,
             suites={"basic": suite(asked)},
             scripts={"agent": script(meant(DOWN, "case-[0-4]"), meant(deletes, "case-9"), YES)},
         )

@@ -67,7 +67,7 @@ def _default(info: FieldInfo) -> str | None:
         return None
     if isinstance(value, bool):
         return str(value).lower()
-    return f"{value:g}" if isinstance(value, int | float) else str(value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _prose(page: Path) -> str:

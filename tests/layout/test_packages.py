@@ -18,6 +18,7 @@ from tests.layout.conftest import Repository
 
 # Imported by us, and part of what another dependency promises.
 _COMES_WITH = {
+    "anyio": "mcp",
     "botocore": "boto3",
     "httpx2": "anthropic",
     "pydantic-core": "pydantic",

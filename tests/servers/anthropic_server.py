@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.servers import process
+from tests.servers.anthropic_events import streamed
 from tests.servers.anthropic_replies import (
     DEFAULT_MODEL,
     ECHO,
@@ -151,9 +152,14 @@ class AnthropicServer(LoopbackServer):
         headers = {**reply.headers, "request-id": f"req_{call.number:06d}"}
         if reply.status == 200 and call.path == "/v1/messages":
             headers.update(_RATE_LIMITS)
+        body = _echoed(reply, call)
+        if call.body.get("stream") and body.startswith(b"{") and b'"type": "message"' in body[:200]:
+            streaming = streamed(json.loads(body))
+            headers |= streaming.headers
+            body = streaming.body
         return Reply(
             status=reply.status,
-            body=_echoed(reply, call),
+            body=body,
             headers=headers,
             delay_s=reply.delay_s,
             drop=reply.drop,
@@ -178,8 +184,6 @@ class AnthropicServer(LoopbackServer):
             for name in ("model", "max_tokens", "messages"):
                 if name not in call.body:
                     return failed(400, "invalid_request_error", f"{name}: Field required")
-            if call.body.get("stream"):
-                return failed(400, "invalid_request_error", "stream: not scripted here")
         return None
 
     def _routed(self, call: Call) -> Reply:

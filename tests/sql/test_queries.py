@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+import duckdb
 import pytest
 
 from tests.sql.rows import (
@@ -26,6 +27,61 @@ def test_every_file_is_tested(folder: Folder) -> None:
     module = sys.modules[__name__]
     untested = [name for name in statements(folder) if not hasattr(module, f"test_{name}")]
     assert untested == []
+
+
+def _barren_history() -> duckdb.DuckDBPyConnection:
+    """A trial with two barren rounds of four, a newer model, one before, one that never ran."""
+    silent = call("note", "empty", is_silent=True)
+    return database(
+        run_records=[run()],
+        trial_attempts=[
+            attempt(
+                "t1",
+                rounds=[
+                    one_round(0, call("find", "empty"), call("read", "missing_path")),
+                    one_round(1, call("find", "empty"), call("find", "error"), silent),
+                    one_round(2, call("find"), call("read", "unanswered")),
+                    one_round(3, silent),
+                    one_round(4),
+                ],
+            ),
+            attempt("t2", 1, status="harness_error", rounds=[one_round(0, call("find", "error"))]),
+            attempt("t2", 2, served_model="model-v2", rounds=[one_round(0, call("find"))]),
+            attempt("t3", started_at="2026-03-01T23:59:59Z", rounds=[one_round(0, call("old"))]),
+            attempt("t4", status="skipped", served_model=None, rounds=[]),
+            attempt("t5", served_model="model-v2", rounds=[]),
+        ],
+    )
+
+
+def test_barren_rounds() -> None:
+    """Of the attempts that count and completed; rounds with silent calls alone could not be."""
+    rows = answered(_barren_history(), "barren_rounds", since="2026-03-02T00:00:00+00:00")
+    assert [tuple(row.values()) for row in rows] == [
+        ("agent", "basic", "model-v1", 1, 5, 3, 2),
+        ("agent", "basic", "model-v2", 2, 1, 1, 0),
+    ]
+    assert answered(_barren_history(), "barren_rounds", since="2026-04-01T00:00:00+00:00") == []
+
+
+def test_barren_tools() -> None:
+    """Calls by what they brought; a barren round counts once for each tool in it."""
+    rows = answered(_barren_history(), "barren_tools", since="2026-03-02T00:00:00+00:00")
+    assert list(rows[0]) == [
+        "tool",
+        "call_count",
+        "silent_count",
+        "empty_count",
+        "error_count",
+        "missing_path_count",
+        "unanswered_count",
+        "barren_round_count",
+    ]
+    assert [tuple(row.values()) for row in rows] == [
+        ("find", 5, 0, 2, 1, 0, 0, 2),
+        ("note", 2, 2, 0, 0, 0, 0, 0),
+        ("read", 2, 0, 0, 0, 1, 1, 1),
+    ]
 
 
 def test_failed_assertions() -> None:

@@ -1,121 +1,109 @@
-"""The Messages API in both directions, as JSON: what is sent, and what came back.
-
-Responses are read from their bytes, because the SDK hands on whatever a server answers: a list
-where an object was promised, text where a number was, the usage missing. What is not as promised
-is said (``Unreadable``) or left unknown (usage), and never guessed.
-"""
+"""The Messages API in both directions, as JSON: what is sent, and what came back."""
 
 from __future__ import annotations
 
 import copy
-import json
-import math
-import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import NoReturn
+from datetime import UTC, datetime
+from typing import Any
 
-from watchkeeper.domain.content import UserTurn
-from watchkeeper.domain.ports import Observation, ToolSpec
+from watchkeeper.adapters._anthropic_stream import MessageAssembly
+from watchkeeper.adapters._attachments import IMAGES, PDF, TEXTS, SentPart
+from watchkeeper.adapters._model_json import Json, Unreadable, clean, count, mapping, text_at
+from watchkeeper.adapters._model_session import Reply, Stops
+from watchkeeper.adapters._model_settings import ModelSettings
+from watchkeeper.domain.ports import ToolSpec
 from watchkeeper.domain.redaction import whole_text
 from watchkeeper.domain.trajectory import ToolCall, Usage
 
-Json = dict[str, object]
+ACCEPTED_MEDIA = (*IMAGES, PDF, *TEXTS)
 
-MAX_DEPTH = 100
+_STOPS = Stops(
+    ends={
+        "end_turn": "answered",
+        "stop_sequence": "answered",
+        "max_tokens": "truncated",
+        "model_context_window_exceeded": "truncated",
+        "refusal": "refused",
+        "tool_use": "agent_error",
+    },
+    calling=frozenset({"tool_use", "end_turn", "stop_sequence", "pause_turn"}),
+    pausing=frozenset({"pause_turn"}),
+)
 
 
-class Unreadable(ValueError):
-    """A response that is not what the Messages API promises; its text says how."""
+class MessagesWire:
+    """How one endpoint is spoken to."""
 
+    stops = _STOPS
+    accepted_media = ACCEPTED_MEDIA
 
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """One response of the model; ``blocks`` are its content as the server gave it."""
+    def __init__(self, settings: ModelSettings) -> None:
+        self._settings = settings
 
-    blocks: tuple[Json, ...]
-    text: str
-    calls: tuple[ToolCall, ...]
-    stop_reason: str
-    served_model: str | None
-    usage: Usage
-    refusal: str | None = None
+    def request(self, tools: Iterable[ToolSpec]) -> dict[str, Any]:
+        """Model, bounds and tools."""
+        request: dict[str, Any] = {
+            "model": self._settings.model,
+            "max_tokens": self._settings.max_tokens,
+        }
+        if self._settings.stream:
+            request["stream"] = True
+        definitions = tool_definitions(tools)
+        return {**request, "tools": definitions} if definitions else request
 
-    def sent_back(self, *, with_calls: bool) -> tuple[Json, ...]:
-        """The assistant's turn for the next request, or nothing where it said nothing.
+    def said(self, system: str | None, messages: tuple[Json, ...]) -> dict[str, Any]:
+        """The prompt and the conversation so far."""
+        return {**({"system": system} if system else {}), "messages": list(messages)}
 
-        The API refuses blank text and a turn without content, also where it was the model that
-        produced them; calls that nobody is going to answer are refused as well.
+    def user_turn(self, parts: tuple[SentPart, ...]) -> tuple[Json, ...]:
+        """Text as text; files as the blocks that fit them."""
+        if len(parts) == 1 and isinstance(parts[0], str):
+            return ({"role": "user", "content": parts[0]},)
+        return ({"role": "user", "content": [_block(part) for part in parts]},)
+
+    def result_turn(self, calls: Iterable[ToolCall]) -> tuple[Json, ...]:
+        """All results in one turn; none for no results at all."""
+        results = [_tool_result(call) for call in calls]
+        return ({"role": "user", "content": results},) if results else ()
+
+    def read(self, body: Json, silent: frozenset[str]) -> Reply:
+        """What the model answered.
+
+        Raises:
+            Unreadable: Content or stop reason are not what the Messages API promises.
         """
-        kept = [
-            block
-            for block in self.blocks
-            if not (block["type"] == "text" and not str(block["text"]).strip())
-            and (with_calls or block["type"] != "tool_use")
-        ]
-        return ({"role": "assistant", "content": kept},) if kept else ()
+        blocks = _blocks(body)
+        stop_reason = body.get("stop_reason")
+        if not isinstance(stop_reason, str) or not stop_reason:
+            raise Unreadable("no stop reason")
+        return Reply(
+            text="".join(str(block["text"]) for block in blocks if block["type"] == "text"),
+            calls=_calls(blocks, silent),
+            stop_reason=stop_reason,
+            served_model=_served_model(body),
+            usage=read_usage(body.get("usage")),
+            turn=_sent_back(blocks),
+            turn_without_calls=_sent_back(one for one in blocks if one["type"] != "tool_use"),
+            refusal=_refusal(body.get("stop_details")),
+        )
+
+    def assembly(self) -> MessageAssembly:
+        """Puts a streamed message together."""
+        return MessageAssembly()
+
+    def identity(self, entry: Json) -> dict[str, Any]:
+        """When the model was made, and how long it stays."""
+        return identity(entry)
 
 
-def clean(value: object, depth: int = 0) -> object:
-    """A copy of decoded JSON that can be encoded again: whole texts, finite numbers.
-
-    Raises:
-        Unreadable: It is nested deeper than ``MAX_DEPTH``.
-    """
-    if depth > MAX_DEPTH:
-        raise Unreadable(f"JSON nested deeper than {MAX_DEPTH}")
-    if isinstance(value, str):
-        return whole_text(value)
-    if isinstance(value, Mapping):
-        return {whole_text(str(key)): clean(item, depth + 1) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [clean(item, depth + 1) for item in value]
-    if isinstance(value, float) and math.isinf(value):  # 1e999 is valid JSON
-        return math.copysign(sys.float_info.max, value)
-    return value
-
-
-def read_object(content: bytes) -> Json:
-    """The JSON object in a response body.
-
-    Raises:
-        Unreadable: The body is something else.
-    """
-    try:
-        body = clean(json.loads(content, parse_constant=_refuse_constant))
-    except Unreadable:
-        raise
-    except (ValueError, RecursionError) as error:
-        raise Unreadable("not JSON") from error
-    if not isinstance(body, dict):
-        raise Unreadable("not a JSON object")
-    return body
-
-
-def read_reply(content: bytes, silent: frozenset[str] = frozenset()) -> Reply:
-    """What the model answered.
-
-    Args:
-        content: The body of a response with status 200.
-        silent: Names of the tools whose calls never make a round barren.
-
-    Raises:
-        Unreadable: Content or stop reason are not what the Messages API promises.
-    """
-    body = read_object(content)
-    blocks = _blocks(body)
-    stop_reason = body.get("stop_reason")
-    if not isinstance(stop_reason, str) or not stop_reason:
-        raise Unreadable("no stop reason")
-    return Reply(
-        blocks=blocks,
-        text="".join(str(block["text"]) for block in blocks if block["type"] == "text"),
-        calls=_calls(blocks, silent),
-        stop_reason=stop_reason,
-        served_model=_served_model(body),
-        usage=read_usage(body.get("usage")),
-        refusal=_refusal(body.get("stop_details")),
-    )
+def identity(entry: Json) -> dict[str, Any]:
+    """What a model's entry in the list says of its age and of how long it stays."""
+    return {
+        "created_at": _moment(entry.get("created_at")),
+        "lifecycle": text_at(entry.get("lifecycle")),
+        "retires_at": _moment(entry.get("retires_at")),
+    }
 
 
 def read_usage(usage: object) -> Usage:
@@ -125,24 +113,20 @@ def read_usage(usage: object) -> Usage:
     """
     if not isinstance(usage, Mapping):
         return Usage()
-    split = usage.get("cache_creation")
-    split = split if isinstance(split, Mapping) else {}
-    written = _count(usage.get("cache_creation_input_tokens"))
-    hour = _count(split.get("ephemeral_1h_input_tokens"))
-    minutes = _count(split.get("ephemeral_5m_input_tokens"))
+    split = mapping(usage.get("cache_creation"))
+    written = count(usage.get("cache_creation_input_tokens"))
+    hour = count(split.get("ephemeral_1h_input_tokens"))
+    minutes = count(split.get("ephemeral_5m_input_tokens"))
     if written is not None:
         hour = hour or 0
         minutes = max(minutes or 0, written - hour)
-    details = usage.get("output_tokens_details")
     return Usage(
-        input_tokens=_count(usage.get("input_tokens")),
+        input_tokens=count(usage.get("input_tokens")),
         cache_write_5m_tokens=minutes,
         cache_write_1h_tokens=hour,
-        cache_read_tokens=_count(usage.get("cache_read_input_tokens")),
-        output_tokens=_count(usage.get("output_tokens")),
-        thinking_tokens=_count(details.get("thinking_tokens"))
-        if isinstance(details, Mapping)
-        else None,
+        cache_read_tokens=count(usage.get("cache_read_input_tokens")),
+        output_tokens=count(usage.get("output_tokens")),
+        thinking_tokens=count(mapping(usage.get("output_tokens_details")).get("thinking_tokens")),
     )
 
 
@@ -156,12 +140,15 @@ def tool_definitions(tools: Iterable[ToolSpec]) -> list[Json]:
     return definitions
 
 
-def observed(observation: Observation) -> tuple[Json, ...]:
-    """The user's turn that tells the model of an observation; none for no results at all."""
-    if isinstance(observation, UserTurn):
-        return ({"role": "user", "content": whole_text(observation.text)},)
-    results = [_tool_result(call) for call in observation.calls]
-    return ({"role": "user", "content": results},) if results else ()
+def _block(part: SentPart) -> Json:
+    if isinstance(part, str):
+        return {"type": "text", "text": part}
+    if part.text is not None:
+        return {"type": "text", "text": part.titled_text}
+    source = {"type": "base64", "media_type": part.media_type, "data": part.base64}
+    if part.is_image:
+        return {"type": "image", "source": source}
+    return {"type": "document", "source": source, "title": part.name}
 
 
 def _tool_result(call: ToolCall) -> Json:
@@ -171,6 +158,16 @@ def _tool_result(call: ToolCall) -> Json:
         # The API refuses an error without a text.
         return {**result, "content": text or "The tool gave no result.", "is_error": True}
     return {**result, "content": text}
+
+
+def _sent_back(blocks: Iterable[Json]) -> tuple[Json, ...]:
+    """The assistant's turn for the next request, or nothing where it said nothing.
+
+    The API refuses blank text and a turn without content, also where it was the model that
+    produced them; calls that nobody is going to answer are refused as well.
+    """
+    kept = [one for one in blocks if one["type"] != "text" or str(one["text"]).strip()]
+    return ({"role": "assistant", "content": kept},) if kept else ()
 
 
 def _blocks(body: Json) -> tuple[Json, ...]:
@@ -205,8 +202,7 @@ def _calls(blocks: Iterable[Json], silent: frozenset[str]) -> tuple[ToolCall, ..
 
 def _served_model(body: Json) -> str | None:
     """The model that answered: a fallback where one took over, else the one that is named."""
-    usage = body.get("usage")
-    iterations = usage.get("iterations") if isinstance(usage, Mapping) else None
+    iterations = mapping(body.get("usage")).get("iterations")
     fallbacks = [
         entry["model"]
         for entry in (iterations if isinstance(iterations, list) else [])
@@ -227,10 +223,12 @@ def _refusal(details: object) -> str | None:
     return ": ".join(text for text in said if isinstance(text, str) and text)[:500] or None
 
 
-def _count(value: object) -> int | None:
-    is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 0
-    return value if is_count and isinstance(value, int) else None
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise Unreadable(f"{name} is not a JSON number")
+def _moment(value: object) -> datetime | None:
+    """A time that the server gave; the epoch stands for one that it does not know."""
+    try:
+        moment = datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+    if moment is None or moment.year <= 1970:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -1,8 +1,9 @@
-"""Which version of the harness is under test, as git tells it."""
+"""Which version of the harness is under test, as git, an address or a program tells it."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import shutil
 import subprocess
@@ -10,9 +11,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from watchkeeper.domain.endpoint import Harness
+from watchkeeper.downloads import DownloadBounds, download, shown_url
+from watchkeeper.processes import Bounds, run_bounded, surroundings
 from watchkeeper.settings import read_settings
 
 GIT_SECONDS = 10.0
+ASKED_SECONDS = 10.0
+_MOST_BYTES = 100_000
+_MOST_TEXT = 200
+_REFERENCE = "env:"
 
 # Set inside git hooks; they would make git speak of another repository than the one at the path.
 _REDIRECTING = frozenset(
@@ -22,10 +30,114 @@ _COMMIT = re.compile(r"[0-9a-f]{40,64}")
 
 
 class Revision(NamedTuple):
-    """The commit, with ``+dirty`` for uncommitted changes, or the reason why it cannot be told."""
+    """The revision, of a work tree its commit with ``+dirty`` for uncommitted changes.
+
+    Where it cannot be told, ``reason`` says why; where nobody is to tell it, both are ``None``.
+    """
 
     commit: str | None
     reason: str | None = None
+
+
+async def harness_revision(
+    harness: Harness,
+    root: Path,
+    variables: Mapping[str, str],
+    seconds: float = ASKED_SECONDS,
+) -> Revision:
+    """The revision of a harness, from wherever its configuration says; never raises.
+
+    Args:
+        harness: What says where the revision is told.
+        root: The project folder, which a path is relative to and a command runs in.
+        variables: The environment.
+        seconds: Bound of a command and of a request.
+    """
+    if harness.revision_git is not None:
+        return await git_revision(root / harness.revision_git, variables)
+    if harness.revision_url is not None:
+        return await _asked_revision(harness, harness.revision_url, variables, seconds)
+    if harness.revision_command:
+        return await _printed_revision(harness.revision_command, root, variables, seconds)
+    return Revision(harness.version)
+
+
+async def _asked_revision(
+    harness: Harness, url: str, variables: Mapping[str, str], seconds: float
+) -> Revision:
+    where = shown_url(url)
+    headers = {}
+    for name, value in harness.revision_headers.items():
+        variable = value.removeprefix(_REFERENCE)
+        headers[name] = variables.get(variable, "").strip() if variable != value else value
+        if not headers[name].isascii() or not headers[name]:
+            return Revision(None, f"{where}: no value for the header {name}; set {variable}")
+    bounds = DownloadBounds(seconds=seconds, most_bytes=_MOST_BYTES)
+    found = await download(url, headers, bounds)
+    if found.content is None:
+        return Revision(None, f"{where}: {found.reason}")
+    text = found.content.decode("utf-8", "replace")
+    if harness.revision_pointer is None:
+        if found.media_type == "text/html" or text.lstrip().startswith("<"):
+            return Revision(None, f"{where}: it answers with a page and no revision")
+        return _revision_in(text, where)
+    try:
+        value = _pointed_at(json.loads(text), harness.revision_pointer)
+    except (ValueError, RecursionError):
+        return Revision(None, f"{where}: it answers with no JSON")
+    except LookupError:
+        return Revision(None, f"{where}: there is nothing at {harness.revision_pointer}")
+    if not isinstance(value, str | int) or isinstance(value, bool):
+        return Revision(None, f"{where}: no text at {harness.revision_pointer}")
+    return _revision_in(str(value), where)
+
+
+async def _printed_revision(
+    command: tuple[str, ...], root: Path, variables: Mapping[str, str], seconds: float
+) -> Revision:
+    where = f"the command {command[0]}"
+    bounds = Bounds(seconds=seconds, output_bytes=_MOST_BYTES)
+    try:
+        ended = await run_bounded(
+            command, cwd=root, variables=surroundings(variables), bounds=bounds
+        )
+    except OSError as error:
+        return Revision(None, f"{where} could not be run: {error.strerror}")
+    if ended.reason == "time":
+        return Revision(None, f"{where} did not end within {seconds:g} s")
+    if ended.reason != "exited":
+        return Revision(None, f"{where} printed more than {_MOST_BYTES:,} bytes")
+    if ended.exit_code != 0:
+        how = f"code {ended.exit_code}" if ended.signal is None else f"signal {ended.signal}"
+        return Revision(None, f"{where} ended with {how}")
+    return _revision_in(ended.stdout.decode("utf-8", "replace"), where)
+
+
+def _revision_in(text: str, where: str) -> Revision:
+    """A text that may stand for a version: one short line."""
+    revision = text.strip()
+    if not revision:
+        return Revision(None, f"{where}: it says nothing")
+    if len(revision) > _MOST_TEXT or not revision.isprintable():
+        return Revision(None, f"{where}: expected one line of {_MOST_TEXT} characters at most")
+    return Revision(revision)
+
+
+def _pointed_at(value: object, pointer: str) -> object:
+    """What a JSON pointer (RFC 6901) names.
+
+    Raises:
+        LookupError: There is nothing.
+    """
+    for part in pointer.split("/")[1:]:
+        key = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(value, dict):
+            value = value[key]
+        elif isinstance(value, list) and key.isdecimal():
+            value = value[int(key)]
+        else:
+            raise LookupError(key)
+    return value
 
 
 async def git_revision(

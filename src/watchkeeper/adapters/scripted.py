@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from watchkeeper.adapters._harness import git_revision
+from watchkeeper.adapters._harness import harness_revision
 from watchkeeper.adapters._script import (
     Behaviour,
     Script,
@@ -52,7 +52,7 @@ class Settings(BaseModel):
 
 def connect(
     endpoint: Endpoint,
-    variables: Mapping[str, str],  # noqa: ARG001 - a scripted agent has no secrets
+    variables: Mapping[str, str],
     root: Path,
     clock: Clock,
 ) -> Adapter:
@@ -63,7 +63,8 @@ def connect(
     """
     settings = endpoint.settings
     assert isinstance(settings, Settings)  # noqa: S101 - the loader built it
-    return _ScriptedAdapter(endpoint, settings, read_script(root, settings.script), root, clock)
+    script = read_script(root, settings.script)
+    return _ScriptedAdapter(endpoint, settings, script, variables, root, clock)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,7 @@ class _ScriptedAdapter:
     endpoint: Endpoint
     settings: Settings
     script: Script
+    variables: Mapping[str, str]
     root: Path
     clock: Clock
 
@@ -81,13 +83,12 @@ class _ScriptedAdapter:
 
     async def resolve(self) -> ServedIdentity:
         """The model that the script serves now."""
-        revision = self.endpoint.harness.version
-        if self.endpoint.harness.revision_git is not None:
-            revision, _ = await git_revision(self.root / self.endpoint.harness.revision_git)
+        revision = await harness_revision(self.endpoint.harness, self.root, self.variables)
         return ServedIdentity(
             requested_model=self.settings.model,
             resolved_model=self.script.served_at(self.clock.now()),
-            harness_revision=revision,
+            harness_revision=revision.commit,
+            note=revision.reason,
         )
 
     async def open(self, brief: TrialBrief) -> Session:

@@ -11,6 +11,7 @@ from watchkeeper.settings import Settings, read_settings
 
 if TYPE_CHECKING:
     from watchkeeper.loading.project import Project
+    from watchkeeper.loading.sources import Mode
     from watchkeeper.store.history import History
     from watchkeeper.wiring import Services
 
@@ -34,28 +35,41 @@ class Context:
 
         return find_project_root(self._given, Path.cwd())
 
-    def project(self) -> Project:
+    def project(self, sources: Mode = "fetch") -> Project:
         """The whole project, checked.
+
+        Args:
+            sources: How registries of endpoints are asked.
 
         Raises:
             ConfigError: Anything is wrong with it.
         """
         from watchkeeper.loading.project import load_project
+        from watchkeeper.loading.sources import SourceAccess
 
-        return load_project(self.root(), self.settings.store)
+        access = SourceAccess(sources, self.settings.variables)
+        return load_project(self.root(), self.settings.store, access)
 
-    def services(self, out: TextIO | None = None, *, tells_people: bool = False) -> Services:
+    def services(
+        self,
+        out: TextIO | None = None,
+        *,
+        tells_people: bool = False,
+        sources: Mode = "fetch",
+    ) -> Services:
         """The real parts of the project.
 
         Args:
             out: Where messages go when they go to the console.
             tells_people: Whether the command sends messages; only then is Slack's token needed.
+            sources: How registries of endpoints are asked.
         """
         from watchkeeper.notifiers.console import ConsoleNotifier
         from watchkeeper.wiring import build_services
 
         notifier = None if tells_people else ConsoleNotifier(out or sys.stderr)
-        return build_services(self.project(), self.settings, out=out, notifier=notifier)
+        project = self.project(sources)
+        return build_services(project, self.settings, out=out, notifier=notifier)
 
     def history(self) -> History:
         """The store's history; of the project only the store's address is read."""

@@ -1,4 +1,4 @@
-"""Commands that look and change nothing: endpoints, plan, diff, doctor, baseline."""
+"""Commands that look and change nothing: plan, diff, doctor, baseline."""
 
 from __future__ import annotations
 
@@ -6,44 +6,11 @@ import json
 from typing import TYPE_CHECKING
 
 from watchkeeper.cli.context import run_async
-from watchkeeper.errors import EXIT_OK, EXIT_USAGE, EndpointFault, UsageError, WatchkeeperError
+from watchkeeper.errors import EXIT_OK, EXIT_USAGE, UsageError, WatchkeeperError
 
 if TYPE_CHECKING:
     from watchkeeper.cli.context import Context
-    from watchkeeper.domain.endpoint import Endpoint, ServedIdentity
     from watchkeeper.store.records import Commit
-    from watchkeeper.wiring import Services
-
-
-def endpoints(context: Context, *, as_json: bool) -> int:
-    """Shows what is requested and what is served now; 3 where an endpoint cannot be asked."""
-    from watchkeeper.store.payloads import to_json
-
-    services = context.services()
-    found: list[dict[str, object]] = []
-    code = EXIT_OK
-    for endpoint in services.project.endpoints.values():
-        identity, trouble = run_async(_resolve(services, endpoint))
-        if trouble is not None and code != EXIT_USAGE:
-            code = trouble.exit_code
-        row: dict[str, object] = {"endpoint": endpoint.name, "kind": endpoint.kind}
-        if identity is not None:
-            row.update(to_json(identity))
-        row["error"] = str(trouble) if trouble is not None else None
-        found.append(row)
-    if as_json:
-        print(json.dumps(found, ensure_ascii=False))
-        return code
-    for row in found:
-        if row["error"]:
-            print(f"{row['endpoint']}: {row['error']}")
-            continue
-        served = row["resolved_model"] or "not verifiable"
-        print(f"{row['endpoint']}: {row['requested_model']} → {served}")
-        for key in ("lifecycle", "retires_at", "harness_revision", "note"):
-            if row[key]:
-                print(f"  {key.replace('_', ' ')}: {row[key]}")
-    return code
 
 
 def plan(context: Context, suite_name: str, endpoint_name: str, *, as_json: bool) -> None:
@@ -90,7 +57,7 @@ def diff(context: Context, run_id: str | None, against: str | None, *, as_json: 
     from watchkeeper.cli.running import print_verdict
     from watchkeeper.pipeline.steps.comparing import open_decision, stored_verdict
 
-    services = context.services()
+    services = context.services(sources="copies")
     commits = [
         commit for commit in services.records.commits() if commit.manifest["purpose"] != "confirm"
     ]
@@ -113,27 +80,32 @@ def diff(context: Context, run_id: str | None, against: str | None, *, as_json: 
 
 def doctor(context: Context) -> int:
     """Checks everything that a night needs, one line each; 2 where something is missing."""
+    from watchkeeper.pipeline.watch import look
+
     code = EXIT_OK
     root = context.root()
     print(f"ok    project {root}")
-    project = context.project()
+    project = context.project("insist")
     print(f"ok    files: {len(project.endpoints)} endpoints, {len(project.suites)} suites")
     try:
-        services = context.services(tells_people=True)
+        services = context.services(tells_people=True, sources="copies")
         services.records.objects.probe()
         print(f"ok    store {services.records.objects.url}")
         print(f"ok    notifier {type(services.notifier).__name__}")
     except WatchkeeperError as error:
         print(f"FAIL  {error}")
         return EXIT_USAGE
-    for endpoint in project.endpoints.values():
-        identity, trouble = run_async(_resolve(services, endpoint))
-        if trouble is not None or identity is None:
+    for seen in run_async(look(services)).seen:
+        name, identity = seen.endpoint.name, seen.served
+        if identity is None:
             code = EXIT_USAGE
-            print(f"FAIL  endpoint {endpoint.name}: {trouble}")
+            print(f"FAIL  endpoint {name}: {seen.trouble}")
+        elif identity.lifecycle == "retired":
+            code = EXIT_USAGE
+            print(f"FAIL  endpoint {name}: {identity.resolved_model} has retired; runs are refused")
         else:
             served = identity.resolved_model or f"not verifiable ({identity.note})"
-            print(f"ok    endpoint {endpoint.name}: {identity.requested_model} → {served}")
+            print(f"ok    endpoint {name}: {identity.requested_model} → {served}")
     waiting = len(services.records.unsent_messages())
     if waiting:
         print(f"note  {waiting} messages wait in the outbox; the next night sends them")
@@ -147,7 +119,7 @@ def baseline(context: Context, suite: str, endpoint: str) -> None:
     from watchkeeper.pipeline.steps.comparing import open_and_past_incidents, past_nights
     from watchkeeper.stats.baselines import accepted_nights, split_history
 
-    services = context.services()
+    services = context.services(sources="copies")
     services.project.endpoint(endpoint)
     services.project.suite(suite)
     nights = past_nights(services, endpoint, suite)
@@ -168,21 +140,6 @@ def baseline(context: Context, suite: str, endpoint: str) -> None:
         side = "screens" if night.manifest.run_id in screening else "confirms"
         at = night.manifest.slot_at or night.manifest.planned_at
         print(f"  {at:%Y-%m-%d %H:%M} UTC  {side:<9} {night.manifest.run_id}")
-
-
-async def _resolve(
-    services: Services, endpoint: Endpoint
-) -> tuple[ServedIdentity | None, WatchkeeperError | None]:
-    try:
-        adapter = services.connect(endpoint)
-    except UsageError as error:
-        return None, error
-    try:
-        return await adapter.resolve(), None
-    except EndpointFault as error:
-        return None, error
-    finally:
-        await adapter.close()
 
 
 def _chosen(commits: list[Commit], run_id: str | None) -> Commit:

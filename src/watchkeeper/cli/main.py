@@ -97,19 +97,31 @@ def demo(
 
 
 @app.command()
-def validate(context: typer.Context) -> None:
+def validate(
+    context: typer.Context,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Take the last copies of registries; ask nobody.")
+    ] = False,
+) -> None:
     """Check every file of the project; all errors at once, each with file:line."""
     from watchkeeper.cli.starting import validate as command
 
-    command(_here(context))
+    command(_here(context), is_offline=offline)
 
 
 @app.command()
-def endpoints(context: typer.Context, as_json: Json = False) -> None:
+def endpoints(
+    context: typer.Context,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Exit 4 where it changed since it was seen last."),
+    ] = False,
+    as_json: Json = False,
+) -> None:
     """Show what every endpoint asks for and what is served now."""
-    from watchkeeper.cli.looking import endpoints as command
+    from watchkeeper.cli.endpoints import endpoints as command
 
-    raise typer.Exit(command(_here(context), as_json=as_json))
+    raise typer.Exit(command(_here(context), is_check=check, as_json=as_json))
 
 
 @app.command()
@@ -217,6 +229,38 @@ def sql(
 
     command(
         _here(context), query=query, file=file, name=name, parameters=param or [], output=output
+    )
+
+
+@app.command()
+def barren(
+    context: typer.Context,
+    paths: Annotated[
+        list[Path] | None, typer.Argument(help="Transcripts or logs; folders are searched.")
+    ] = None,
+    kind: Annotated[
+        str | None, typer.Option("--format", help="Format of the files; found out by default.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(help="The store's history in place of files: 30d, 12h, a date.")
+    ] = None,
+    silent: Annotated[
+        list[str] | None, typer.Option(help="A tool that never counts; may be repeated.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Count rounds whose every tool call brought nothing, and the tools behind them."""
+    from watchkeeper.cli.barren import barren as command
+
+    raise typer.Exit(
+        command(
+            _here(context),
+            paths or [],
+            kind=kind,
+            since=since,
+            silent=silent or [],
+            as_json=as_json,
+        )
     )
 
 

@@ -63,20 +63,24 @@ def _copy(source: Traversable, target: Path, written: list[Path]) -> None:
                 written.append(path)
 
 
-def validate(context: Context) -> None:
+def validate(context: Context, *, is_offline: bool = False) -> None:
     """Checks the whole project and says what it holds.
+
+    Registries of endpoints are read too; offline what was read last is taken for them.
 
     Raises:
         ConfigError: Every fault of every file.
     """
     from watchkeeper.notifiers.wording import count
 
-    project = context.project()
+    project = context.project("copies" if is_offline else "insist")
     cases = sum(len(suite.cases) for suite in project.suites.values())
     print(
         f"ok: {count(len(project.endpoints), 'endpoint')}, {count(len(project.suites), 'suite')}, "
         f"{count(cases, 'case')}, {count(len(project.owners), 'owner')}"
     )
+    for note in project.source_notes:
+        print(f"note: {note}")
     for endpoint in project.endpoints.values():
         reference = getattr(endpoint.settings, "api_key", None)
         if isinstance(reference, str):

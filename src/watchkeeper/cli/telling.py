@@ -21,7 +21,7 @@ def incidents(context: Context, *, everything: bool, as_json: bool) -> None:
     from watchkeeper.pipeline.steps.comparing import open_and_past_incidents
     from watchkeeper.store.payloads import to_json
 
-    services = context.services()
+    services = context.services(sources="copies")
     found = sorted(open_and_past_incidents(services), key=lambda one: one.opened_at, reverse=True)
     listed = [one for one in found if everything or one.state == "open"]
     if as_json:
@@ -45,7 +45,7 @@ def show(context: Context, incident_id: str) -> None:
     from watchkeeper.pipeline.steps.comparing import stored_verdict
     from watchkeeper.store.payloads import event_from_json
 
-    services = context.services()
+    services = context.services(sources="copies")
     incident = _find(services, incident_id)
     print(_line(incident))
     stored = (event_from_json(event) for event in services.records.events())
@@ -73,7 +73,7 @@ def say(context: Context, incident_id: str, word: Word, by: str, reason: str) ->
     from watchkeeper.domain.incident import IncidentEvent
     from watchkeeper.pipeline.steps.telling import resolve_incident
 
-    services = context.services()
+    services = context.services(sources="copies")
     incident = _find(services, incident_id)
     if incident.state != "open":
         raise UsageError(f"{incident.id} has ended ({incident.resolution}); nothing was changed")

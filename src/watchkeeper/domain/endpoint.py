@@ -60,7 +60,7 @@ class Endpoint:
 
     ``settings`` is the adapter's own frozen model; ``config_hash`` covers everything but the
     requested model that can change the agent's behaviour, and of a secret only the name of its
-    variable.
+    variable. ``source_note`` says why a copy stands for the registry that it came from.
     """
 
     name: str
@@ -77,7 +77,11 @@ class Endpoint:
     call_retries: int = 3
     run_budget_usd: float | None = None
     run_token_cap: int | None = None
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+    shared_limit: str | None = None
     location: str = ""
+    source_note: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +100,16 @@ class ServedIdentity:
     retires_at: datetime | None = None
     harness_revision: str | None = None
     note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ListedModel:
+    """A model in a provider's own list; what the list does not say is ``None``."""
+
+    name: str
+    created_at: datetime | None = None
+    lifecycle: str | None = None
+    retires_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,12 +67,14 @@ class ToolResults:
 class RateLimits:
     """What a provider says is left of its limits; ``None`` where it does not say.
 
+    ``tokens_left`` counts all tokens, or those of input where the provider counts output apart.
     ``reset_s`` are the seconds until the one that is nearest to its end is whole again.
     """
 
     requests_left: int | None = None
     tokens_left: int | None = None
     reset_s: float | None = None
+    output_tokens_left: int | None = None
 
 
 Observation = UserTurn | ToolResults
@@ -101,7 +103,11 @@ class Step:
 
 
 class Session(Protocol):
-    """One trial's conversation with an endpoint."""
+    """One trial's conversation with an endpoint.
+
+    One whose agent owns its loop may have ``unfinished``: the rounds that are known of a step
+    which was cut for time.
+    """
 
     async def step(self, observation: Observation) -> Step:
         """What the endpoint does next.

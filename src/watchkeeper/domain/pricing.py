@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from datetime import datetime
 
@@ -9,22 +10,20 @@ from watchkeeper.domain.endpoint import Price, PriceBand, PriceTable
 from watchkeeper.domain.trajectory import Round, Usage
 
 _MILLION = 1_000_000
+_DATE = re.compile(r"-[0-9]{4}-?[0-9]{2}-?[0-9]{2}$")
 
 
 def price_of(table: PriceTable, model: str | None, at: datetime) -> Price | None:
     """The price in force for ``model`` at a time, or ``None``: it is unpriced.
 
-    A dated model id (``name-20260301``) that the table does not list is priced as its undated
-    name, the way providers publish it.
+    A dated model id (``name-20260301`` or ``name-2026-03-01``) that the table does not list is
+    priced as its undated name, the way providers publish it.
     """
     if model is None:
         return None
     prices = table.prices.get(model)
     if prices is None:
-        name, _, suffix = model.rpartition("-")
-        if not (suffix.isdigit() and len(suffix) == 8):
-            return None
-        prices = table.prices.get(name, ())
+        prices = table.prices.get(_undated(model), ())
     valid = [price for price in prices if price.valid_from <= at]
     return max(valid, key=lambda price: price.valid_from, default=None)
 
@@ -78,19 +77,22 @@ def rounds_cost_usd(
 ) -> float | None:
     """What some rounds of one trial cost, in dollars; ``None`` where one of them is unpriced.
 
-    Each round has the price of the model that served it, else of the one that was requested, as
-    it stood when the trial began.
+    Each round has the price of the model that served it, as it stood when the trial began; of the
+    requested one where nobody said which model served. A served model without a price, such as a
+    fallback, is not taken for the requested one.
     """
     total = 0.0
     for one in rounds:
-        price = price_of(table, one.served_model, started_at) or price_of(
-            table, requested_model, started_at
-        )
+        price = price_of(table, one.served_model or requested_model, started_at)
         cost = cost_usd(one.usage, price, is_batch=is_batch)
         if cost is None:
             return None
         total += cost
     return total
+
+
+def _undated(model: str) -> str:
+    return _DATE.sub("", model)
 
 
 def _band(price: Price, prompt_tokens: int) -> PriceBand:

@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import datetime
+from pathlib import Path
 from typing import Any, cast
 
 from watchkeeper.domain.grade import Grade
@@ -73,6 +74,11 @@ def trial_row(trial: Trial, stamp: CaseStamp, manifest: Manifest) -> Row:
         "changed_file_count": None if trial.changes is None else len(trial.changes),
         "rounds": [_thin_round(index, one) for index, one in enumerate(rounds)],
     }
+
+
+def transcripts_beside(journal: Path) -> Path:
+    """Where what was said lies, apart from the journal's rows for counting."""
+    return journal.with_name(f"{journal.stem}.transcripts.jsonl")
 
 
 def transcript_row(trial: Trial) -> Row:
@@ -163,6 +169,24 @@ def trial_from_rows(trial: Mapping[str, Any], transcript: Mapping[str, Any]) -> 
         if transcript["changes"] is None
         else tuple(FileChange(**one) for one in transcript["changes"]),
     )
+
+
+def counted_trial(row: Mapping[str, Any]) -> Trial:
+    """The attempt as far as its thin row tells; nothing is known of what was said in it."""
+    call = {"call_id": "", "arguments": "{}", "result": None}
+    said = [
+        {"text": "", "request_id": None, "tool_calls": [call] * len(one["tool_calls"])}
+        for one in row["rounds"]
+    ]
+    unsaid = {
+        "answer": "",
+        "action": None,
+        "state": None,
+        "rounds": said,
+        "simulator_rounds": [],
+        "changes": None,
+    }
+    return trial_from_rows(row, unsaid)
 
 
 def _thin_round(index: int, one: Round) -> Row:

@@ -33,9 +33,7 @@ class ToolTally:
     @property
     def fruitless_count(self) -> int:
         """Calls that count and brought nothing."""
-        return (
-            self.empty_count + self.error_count + self.missing_path_count + self.unanswered_count
-        )
+        return self.empty_count + self.error_count + self.missing_path_count + self.unanswered_count
 
     @property
     def fruitless_share(self) -> float | None:

@@ -55,7 +55,7 @@ class Finding:
     """One hypothesis: a metric over a group of cases, and what became of it.
 
     ``reason`` explains ``inconclusive`` and ``not_comparable``: suspect, not_confirmed, budget,
-    unresolved, served_changed, totals_disagree, within_noise, coverage, unmatched.
+    unresolved, served_changed, totals_disagree, within_noise, coverage, served_split, unmatched.
     ``screened`` compares the night with the screening baseline, ``confirmed`` fresh trials alone
     with the confirmation baseline. ``margin`` is the loss that ``no_worse`` excludes.
     """
@@ -104,6 +104,17 @@ class Change:
     what: str
     before: str
     after: str
+
+
+@dataclass(frozen=True, slots=True)
+class ServedShare:
+    """The trials of a run that one model answered; ``is_expected``: those that are compared."""
+
+    model: str
+    trial_count: int
+    graded: int
+    passed: int
+    is_expected: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +177,8 @@ class Verdict:
 
     ``broken`` is why there is no verdict at all (``None``: there is one). ``barren_before`` and
     ``barren_after`` are barren rounds per round. ``unchanged`` names what was compared with the
-    baselines and is the same. ``roots`` say who is told of what.
+    baselines and is the same. ``roots`` say who is told of what. ``served`` is empty where the
+    expected model answered every trial.
     """
 
     run_id: str
@@ -198,6 +210,7 @@ class Verdict:
     overdispersion: dict[str, float] | None = None
     roots: tuple[RegressionRoot, ...] = ()
     notes: tuple[str, ...] = ()
+    served: tuple[ServedShare, ...] = ()
     schema_version: int = VERDICT_SCHEMA_VERSION
 
     @property

@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import BaseModel, TypeAdapter
 
 from watchkeeper.adapters import adapter_kinds, adapter_module
+from watchkeeper.adapters._reported_format import trajectory_json_schema
 from watchkeeper.graders import expect_json_schema
 from watchkeeper.loading.models import (
     CaseModel,
@@ -22,7 +23,7 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def editor_schemas() -> dict[str, dict[str, Any]]:
-    """The schema of every file, by the file's name without its ending."""
+    """The schema of every file and of a report, by its name without the ending."""
     return {
         "watchkeeper": _titled(ProjectModel.model_json_schema(), "config/watchkeeper.yaml"),
         "owners": _titled(TypeAdapter(dict[str, OwnerModel]).json_schema(), "config/owners.yaml"),
@@ -30,6 +31,7 @@ def editor_schemas() -> dict[str, dict[str, Any]]:
         "endpoints": _titled(_endpoints(), "config/endpoints.yaml"),
         "simulators": _titled(_simulators(), "config/simulators.yaml"),
         "suite": _titled(_suite(), "config/suites/*.yaml"),
+        "trajectory": _titled(trajectory_json_schema(), "what an agent reports of one turn"),
     }
 
 

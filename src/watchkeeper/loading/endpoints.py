@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import BaseModel
-
-from watchkeeper.adapters import adapter_kinds, adapter_module
 from watchkeeper.domain.endpoint import Endpoint, Harness
 from watchkeeper.domain.identity import NAME_RULE, content_hash, is_name
 from watchkeeper.domain.ports import Recipient
 from watchkeeper.errors import ConfigError, Fault
+from watchkeeper.loading._offers import Offer, references_in
+from watchkeeper.loading.kinds import kind_settings
+from watchkeeper.loading.mcp_servers import mcp_servers
 from watchkeeper.loading.models import EndpointModel
+from watchkeeper.loading.sources import SourceAccess, read_sources
 from watchkeeper.parsing.suggest import is_unknown_name, known_names
 from watchkeeper.parsing.validation import validated
 from watchkeeper.parsing.yaml_source import Document, KeyPath, read_mapping, read_text
@@ -21,60 +23,82 @@ _FILE = "config/endpoints.yaml"
 _COMMON = frozenset(EndpointModel.model_fields)
 
 
+@dataclass(frozen=True, slots=True)
+class LoadedEndpoints:
+    """Endpoints by name with the document that each came from.
+
+    ``notes`` say which registries copies stand in for; ``secrets`` are the ``env:NAME`` that
+    registries are asked with.
+    """
+
+    by_name: Mapping[str, tuple[Endpoint, Document]]
+    notes: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()
+
+
 def load_endpoints(
-    root: Path, owners: Mapping[str, Recipient], faults: list[Fault]
-) -> dict[str, tuple[Endpoint, Document]]:
-    """The endpoints of a project with the file that each came from, by name.
+    root: Path,
+    owners: Mapping[str, Recipient],
+    faults: list[Fault],
+    access: SourceAccess | None = None,
+) -> LoadedEndpoints:
+    """The endpoints of a project, from its file and from registries.
 
     Args:
         root: The project folder.
         owners: The known owners.
         faults: Receives everything that is wrong.
+        access: How registries are asked; as a command that makes calls asks them by default.
     """
     document = read_mapping(root / _FILE, _FILE, faults)
     top = document.value if document is not None else None
     if document is None or not isinstance(top, dict):
-        return {}
+        return LoadedEndpoints({})
     for key in top:
         if key not in {"endpoints", "sources"}:
             known = known_names(key, ["endpoints", "sources"])
             faults.append(document.fault((key,), f"unknown key '{key}'; {known}"))
-    if not isinstance(top.get("endpoints"), dict):
+    sources = top.get("sources", ["file"])
+    has_file = isinstance(sources, list) and "file" in sources
+    is_needed = has_file and (len(sources) == 1 or "endpoints" in top)
+    if is_needed and not isinstance(top.get("endpoints"), dict):
         message = "expected the key 'endpoints' with a mapping by name"
         faults.append(document.fault(("endpoints",), message))
-        return {}
-    _check_sources(document, top.get("sources", ["file"]), faults)
+        return LoadedEndpoints({})
+    if not has_file and "endpoints" in top and isinstance(sources, list):
+        message = "endpoints are written here, but sources does not name 'file'; add it"
+        faults.append(document.fault(("endpoints",), message))
     endpoints: dict[str, tuple[Endpoint, Document]] = {}
-    for name, value in top["endpoints"].items():
-        path: KeyPath = ("endpoints", name)
-        if not is_name(name):
-            faults.append(document.fault(path, f"endpoint '{name[:80]}': expected {NAME_RULE}"))
-            continue
-        endpoint = _endpoint(root, document, name, value, owners, faults)
-        if endpoint is not None:
-            endpoints[name] = (endpoint, document)
-    return endpoints
-
-
-def _check_sources(document: Document, sources: object, faults: list[Fault]) -> None:
-    if not isinstance(sources, list) or any(source != "file" for source in sources):
-        faults.append(
-            document.fault(
-                ("sources",),
-                "sources: this version reads endpoints from this file only; expected [file]. "
-                "Registries behind a URL or on object storage are not supported yet",
-            )
-        )
+    seen: dict[str, str] = {}
+    notes: list[str] = []
+    offers = read_sources(root, document, sources, access or SourceAccess(), faults, notes)
+    for offer in offers:
+        for name, value in offer.endpoints.items():
+            path: KeyPath = ("endpoints", name)
+            if not is_name(name):
+                message = f"endpoint '{name[:80]}': expected {NAME_RULE}"
+                faults.append(offer.document.fault(path, message))
+                continue
+            if name in seen:
+                message = f"endpoint '{name}' stands also in {seen[name]}; give one another name"
+                faults.append(offer.document.fault(path, message))
+                continue
+            seen[name] = offer.document.place(path)
+            endpoint = _endpoint(root, offer, name, value, owners, faults)
+            if endpoint is not None:
+                endpoints[name] = (endpoint, offer.document)
+    return LoadedEndpoints(endpoints, tuple(notes), tuple(references_in(sources)))
 
 
 def _endpoint(
     root: Path,
-    document: Document,
+    offer: Offer,
     name: str,
     value: object,
     owners: Mapping[str, Recipient],
     faults: list[Fault],
 ) -> Endpoint | None:
+    document = offer.document
     path: KeyPath = ("endpoints", name)
     if not isinstance(value, dict):
         faults.append(document.fault(path, f"endpoint '{name}': expected a mapping of keys"))
@@ -94,8 +118,10 @@ def _endpoint(
     settings = kind_settings(document, path, name, value, _COMMON, faults)
     if model is None or settings is None or len(faults) > before:
         return None
+    revision = model.harness.revision
     dumped = settings.model_dump(mode="json")
     requested = dumped.get("model")
+    servers = model.harness.model_dump(mode="json")["mcp"]
     return Endpoint(
         name=name,
         kind=model.kind,
@@ -111,49 +137,31 @@ def _endpoint(
                 system,
                 model.harness.tools,
                 model.allow_side_effects,
+                *([servers] if servers else []),
             ]
         ),
         harness=Harness(
             system=system,
             tools=model.harness.tools,
-            revision_git=model.harness.revision.git,
-            version=model.harness.revision.version,
+            mcp=mcp_servers(model.harness.mcp, root),
+            revision_git=revision.git,
+            version=revision.version,
+            revision_url=revision.url,
+            revision_pointer=revision.pointer,
+            revision_headers=revision.headers,
+            revision_command=tuple(revision.command or ()),
         ),
         allow_side_effects=model.allow_side_effects,
         concurrency=model.concurrency,
         call_retries=model.call_retries,
         run_budget_usd=model.run_budget_usd,
         run_token_cap=model.run_token_cap,
-        location=f"{document.file}:{document.line_of(path)}",
+        requests_per_minute=model.requests_per_minute,
+        tokens_per_minute=model.tokens_per_minute,
+        shared_limit=model.shared_limit,
+        location=document.place(path),
+        source_note=offer.note,
     )
-
-
-def kind_settings(
-    document: Document,
-    path: KeyPath,
-    name: str,
-    value: Mapping[str, object],
-    common: frozenset[str],
-    faults: list[Fault],
-) -> BaseModel | None:
-    """What the kind adds to the common keys; every key that neither knows is a fault."""
-    kind = value.get("kind")
-    if not isinstance(kind, str):
-        return None
-    if kind not in adapter_kinds():
-        known_kinds = known_names(kind, adapter_kinds())
-        message = f"endpoint '{name}': unknown kind {kind!r:.60}; {known_kinds}"
-        faults.append(document.fault((*path, "kind"), message))
-        return None
-    model = adapter_module(kind).Settings
-    known = common | set(model.model_fields)
-    faults.extend(
-        document.fault((*path, key), f"unknown key '{key}'; {known_names(key, known, limit=20)}")
-        for key in value
-        if key not in known
-    )
-    special = {key: item for key, item in value.items() if key in model.model_fields}
-    return validated(model, document, path, special, faults)
 
 
 def _system_prompt(
@@ -174,11 +182,13 @@ def _check_endpoint(
     document: Document, path: KeyPath, model: EndpointModel, faults: list[Fault]
 ) -> None:
     revision = model.harness.revision
-    if revision.git is not None and revision.version is not None:
-        faults.append(
-            document.fault(
-                (*path, "harness", "revision"), "revision: expected either git or version"
-            )
-        )
+    place = (*path, "harness", "revision")
+    told_by = [key for key in ("git", "url", "command", "version") if getattr(revision, key)]
+    if len(told_by) > 1:
+        message = f"revision: found {', '.join(told_by)}; expected one of them"
+        faults.append(document.fault(place, message))
+    if revision.url is None and (revision.pointer is not None or revision.headers):
+        message = "revision: pointer and headers belong to url, which is missing"
+        faults.append(document.fault(place, message))
     if len(set(model.suites)) != len(model.suites):
         faults.append(document.fault((*path, "suites"), "suites: a suite is named twice"))

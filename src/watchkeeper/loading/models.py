@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import zoneinfo
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
 from watchkeeper.domain.identity import NAME_PATTERN
+from watchkeeper.downloads import URL_RULE, is_plain_url
+from watchkeeper.loading.mcp_servers import McpServerModel
 from watchkeeper.parsing.suggest import known_names
 
 Name = Annotated[str, StringConstraints(pattern=f"^{NAME_PATTERN.pattern}$")]
@@ -16,6 +19,7 @@ Secret = Annotated[
     StringConstraints(pattern=r"^env:[A-Za-z_][A-Za-z0-9_]*$"),
     Field(json_schema_extra={"secret": True}),
 ]
+HeaderName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9-]{1,80}$")]
 Rate = Annotated[float, Field(ge=0, le=1)]
 Dollars = Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)]
 Text = Annotated[str, StringConstraints(min_length=1)]
@@ -36,13 +40,16 @@ def _five_fields(cron: str) -> str:
     return cron
 
 
-def _no_watch(cron: str | None) -> str | None:
-    if cron is not None:
-        raise ValueError(
-            "no such key: the version watch is not supported by this version; the nightly job "
-            "resolves what is served at its start"
-        )
-    return cron
+def _plain_url(url: str) -> str:
+    if not is_plain_url(url):
+        raise ValueError(URL_RULE)
+    return url
+
+
+def _pointer(text: str) -> str:
+    if re.search(r"~(?![01])", text):
+        raise ValueError("a JSON pointer, such as /git/sha")
+    return text
 
 
 def _default_pool(name: str) -> str:
@@ -63,8 +70,8 @@ class ScheduleModel(Model):
     nightly: Annotated[Text, AfterValidator(_five_fields)] = Field(
         "30 2 * * *", description="cron expression of the nightly job"
     )
-    watch: Annotated[Text | None, AfterValidator(_no_watch)] = Field(
-        None, description="cron expression of the version watch"
+    watch: Annotated[Text, AfterValidator(_five_fields)] | None = Field(
+        None, description="cron expression of the version watch; without it there is none"
     )
     finish_by: str | None = Field(
         None,
@@ -96,6 +103,18 @@ class LimitsModel(Model):
         description="wait before the trials that confirm a nightly suspect; other runs do not wait",
     )
     shard_trials: int = Field(50, ge=1, le=1000, description="trials of one shard")
+    wait_seconds: float = Field(
+        900, gt=0, le=86_400, description="what one trial may wait for its provider's limits"
+    )
+    breaker_trials: int = Field(
+        8, ge=2, le=1000, description="trials in a row that fail without an answer: an outage"
+    )
+    provider_wait_minutes: float = Field(
+        10, ge=0, le=1440, description="how long an outage is waited for without finish_by"
+    )
+    retirement_notice_days: int = Field(
+        30, ge=0, le=3650, description="days before a model retires from which its owner is told"
+    )
 
 
 class StatisticsModel(Model):
@@ -277,9 +296,19 @@ class SimulatorModel(Model):
 
 
 class RevisionModel(Model):
-    """How the harness's revision is told."""
+    """How the harness's revision is told: by one of ``git``, ``url``, ``command``, ``version``."""
 
     git: Text | None = Field(None, description="a folder in a git work tree")
+    url: Annotated[Text, AfterValidator(_plain_url)] | None = Field(
+        None, description="address that answers with the revision, as text or within JSON"
+    )
+    pointer: (
+        Annotated[str, StringConstraints(pattern=r"^(/.*)?$"), AfterValidator(_pointer)] | None
+    ) = Field(None, description="where in the JSON of url it stands, such as /git/sha")
+    headers: dict[HeaderName, Secret] = Field({}, description="sent with the request to url")
+    command: list[Text] | None = Field(
+        None, min_length=1, description="program that prints the revision, with its arguments"
+    )
     version: Text | None = Field(None, description="the deployed harness's version, as text")
 
 
@@ -290,6 +319,7 @@ class HarnessModel(Model):
     tools: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")] | None = (
         Field(None, description="list of tools, as package.module:NAME")
     )
+    mcp: dict[Name, McpServerModel] = Field({}, description="MCP servers of further tools")
     revision: RevisionModel = RevisionModel()
 
 
@@ -307,6 +337,47 @@ class EndpointModel(Model):
     work_pool: Annotated[Name, AfterValidator(_default_pool)] = "default"
     run_budget_usd: Dollars | None = None
     run_token_cap: int | None = Field(None, ge=1)
+    requests_per_minute: int | None = Field(
+        None, ge=1, le=10_000_000, description="requests that are sent in a minute at most"
+    )
+    tokens_per_minute: int | None = Field(
+        None, ge=1, le=10_000_000_000, description="tokens that are used in a minute at most"
+    )
+    shared_limit: Name | None = Field(
+        None, description="a global concurrency limit of Prefect that all workers share"
+    )
+
+
+class SourceModel(Model):
+    """A registry of endpoints behind a URL or on S3."""
+
+    url: Text = Field(description="https://… or s3://bucket/key")
+    headers: dict[HeaderName, Secret] = Field({}, description="sent with the request, https only")
+    seconds: float = Field(
+        10, gt=0, le=120, allow_inf_nan=False, description="deadline, all tries together"
+    )
+    copy_days: int = Field(
+        7, ge=0, le=365, description="how long the last good copy stands in for the registry"
+    )
+    may_run_programs: bool = Field(
+        False, description="whether its endpoints may start programs or load modules here"
+    )
+    variables: list[str] | None = Field(
+        None, description="environment variables that its endpoints may name; any by default"
+    )
+
+
+class ListedModelsModel(Model):
+    """The models that a provider lists; the keys of the kind come on top."""
+
+    kind: Name
+    match: Text = Field(description="which models, with * and ?, such as claude-*")
+    most: int = Field(10, ge=1, le=100, description="more models than this are an error")
+    seconds: float = Field(30, gt=0, le=120, allow_inf_nan=False, description="deadline")
+    copy_days: int = Field(7, ge=0, le=365, description="how long the last list stands in for it")
+    template: dict[str, Any] = Field(
+        description="the other keys of each endpoint; owner is one of them"
+    )
 
 
 class PriceBandModel(Model):

@@ -17,6 +17,8 @@ from watchkeeper.loading.folder import CONFIG_FILE
 from watchkeeper.loading.models import ProjectModel
 from watchkeeper.loading.owners import OWNERS_FILE, load_owners
 from watchkeeper.loading.prices import load_prices
+from watchkeeper.loading.refusals import refusals
+from watchkeeper.loading.sources import SourceAccess
 from watchkeeper.parsing.suggest import is_unknown_name, known_names
 from watchkeeper.parsing.validation import validated
 from watchkeeper.parsing.yaml_source import Document, read_mapping
@@ -28,7 +30,8 @@ SUITES_FOLDER = "config/suites"
 class Project:
     """Everything that the project folder says, checked as a whole.
 
-    ``secrets`` maps what needs a secret to the variable that holds it; values are not read here.
+    ``source_notes`` say which registries could not be read and are stood in for by copies;
+    ``source_secrets`` are the variables (``env:NAME``) that registries are asked with.
     """
 
     root: Path
@@ -42,12 +45,19 @@ class Project:
     slack_token: str | None
     confirm_delay_minutes: float
     shard_trials: int
+    wait_seconds: float
+    breaker_trials: int
+    provider_wait_minutes: float
     constants: DecisionConstants
     owners: Mapping[str, Recipient]
     prices: PriceTable
     endpoints: Mapping[str, Endpoint]
     suites: Mapping[str, Suite]
     simulators: Mapping[str, Simulator]
+    watch_cron: str | None = None
+    retirement_notice_days: int = 30
+    source_notes: tuple[str, ...] = ()
+    source_secrets: tuple[str, ...] = ()
 
     def endpoint(self, name: str) -> Endpoint:
         """The endpoint of that name.
@@ -70,12 +80,16 @@ class Project:
         return self.suites[name]
 
 
-def load_project(root: Path, store_override: str | None = None) -> Project:
+def load_project(
+    root: Path, store_override: str | None = None, access: SourceAccess | None = None
+) -> Project:
     """The project in a folder, with every fault of all its files found at once.
 
     Args:
         root: The folder that holds config/watchkeeper.yaml.
         store_override: A store that takes the place of the configured one.
+        access: How registries of endpoints are asked; as a command that makes calls asks them by
+            default.
 
     Raises:
         ConfigError: Anything is wrong in any file; all faults are in it.
@@ -92,7 +106,8 @@ def load_project(root: Path, store_override: str | None = None) -> Project:
         settings = validated(ProjectModel, document, (), document.value, faults)
     owners = load_owners(root, faults)
     prices = load_prices(root, faults)
-    endpoints = load_endpoints(root, owners, faults)
+    loaded = load_endpoints(root, owners, faults, access)
+    endpoints = loaded.by_name
     simulators = load_simulators(root, faults)
     suites, named = load_suites(root, owners, endpoints, simulators, faults)
     if document is not None and isinstance(document.value, dict):
@@ -113,12 +128,19 @@ def load_project(root: Path, store_override: str | None = None) -> Project:
             slack_token=settings.slack.token if settings.slack else None,
             confirm_delay_minutes=settings.limits.confirm_delay_minutes,
             shard_trials=settings.limits.shard_trials,
+            wait_seconds=settings.limits.wait_seconds,
+            breaker_trials=settings.limits.breaker_trials,
+            provider_wait_minutes=settings.limits.provider_wait_minutes,
             constants=DecisionConstants(**settings.statistics.model_dump()),
             owners=owners,
             prices=prices,
             endpoints={name: endpoint for name, (endpoint, _) in endpoints.items()},
             suites=suites,
             simulators=simulators,
+            watch_cron=settings.schedule.watch,
+            retirement_notice_days=settings.limits.retirement_notice_days,
+            source_notes=loaded.notes,
+            source_secrets=loaded.secrets,
         )
     raise ConfigError(faults)
 
@@ -170,20 +192,5 @@ def _check_endpoint_suites(
                         )
                     )
                 continue
-            refused = refused_side_effects(endpoint, suite)
-            if refused:
-                faults.append(
-                    document.fault(
-                        path,
-                        f"endpoint '{name}' allows side effects '{endpoint.allow_side_effects}', "
-                        f"but {len(refused)} cases of '{suite_name}' declare more, first "
-                        f"'{refused[0]}'; set allow_side_effects or drop the suite",
-                    )
-                )
-
-
-def refused_side_effects(endpoint: Endpoint, suite: Suite) -> list[str]:
-    """The ids of cases that do more than the endpoint may be asked."""
-    order = ("none", "sandbox", "live")
-    allowed = order.index(endpoint.allow_side_effects)
-    return [case.id for case in suite.cases if order.index(case.side_effects) > allowed]
+            reasons = refusals(endpoint, suite)
+            faults.extend(document.fault(path, reason) for reason in reasons)

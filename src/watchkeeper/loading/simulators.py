@@ -8,7 +8,7 @@ from watchkeeper.domain.endpoint import Endpoint, Harness
 from watchkeeper.domain.identity import NAME_RULE, content_hash, is_name
 from watchkeeper.domain.simulator import Simulator
 from watchkeeper.errors import ConfigError, Fault
-from watchkeeper.loading.endpoints import kind_settings
+from watchkeeper.loading.kinds import kind_settings
 from watchkeeper.loading.models import SimulatorModel
 from watchkeeper.parsing.suggest import known_names
 from watchkeeper.parsing.validation import validated

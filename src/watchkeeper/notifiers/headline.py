@@ -100,7 +100,8 @@ def status(verdict: Verdict) -> str:
 def headline(verdict: Verdict) -> str:
     """The verdict in one line: ``REGRESSED: find_files 2 → 8 calls per trial, rounds 3.1× …``."""
     said = title_of(got_worse(verdict)) or _nothing_worse(verdict)
-    return f"{status(verdict)}: {said}"
+    served = "".join(f"{line}; " for line in phrases.served_lines(verdict)[:1])
+    return f"{status(verdict)}: {served}{said}"
 
 
 def exit_meaning(verdict: Verdict) -> str:

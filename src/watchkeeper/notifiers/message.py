@@ -57,6 +57,7 @@ def page_message(
         own, others = others, []
     worse = [*in_full(own), *evidence(verdict)]
     sections = [
+        section("Answered by another model", phrases.served_lines(verdict)),
         section("What got worse", worse),
         section("Also in this run", counted(headline.in_few_words(others))),
         section("Since", _since(incident)),
@@ -64,6 +65,7 @@ def page_message(
         *_critical_evidence(verdict, own),
         section("Cases that show it", _cases(verdict)),
         section("What this cannot see", phrases.blind_spots(verdict)),
+        section("Note", counted(verdict.notes)),
     ]
     return Message(
         key=key(incident, "page", verdict),
@@ -111,6 +113,7 @@ def broken_message(
             ["this is not a regression: nothing is said about the agent, good or bad"],
         ),
         section("Run", [f"{verdict.run_id}, {run_time(verdict)}"]),
+        section("Note", counted(verdict.notes)),
     )
     return Message(
         key=f"{verdict.run_id}/broken" if incident is None else key(incident, "broken", verdict),

@@ -33,6 +33,7 @@ REASONS: dict[str, str] = {
     "within_margin": "within the declared margin",
     "both_baselines": "better than both baselines",
     "coverage": "too many of its trials have no grade",
+    "served_split": "too many of its trials were answered by another model",
     "unmatched": "too few of its cases were there before",
     "no_matched_case": "no case is the same as before",
     "no_history": "too few nights yet to compare with",
@@ -43,6 +44,26 @@ REASONS: dict[str, str] = {
 def reason(word: str) -> str:
     """A stored reason in plain words; an unknown one as it is."""
     return REASONS.get(word, word.replace("_", " "))
+
+
+def served_lines(verdict: Verdict) -> list[str]:
+    """Which trials another model answered, with the answers of each model; empty for none."""
+    if not verdict.served:
+        return []
+    total = sum(one.trial_count for one in verdict.served)
+    expected = [one.model for one in verdict.served if one.is_expected]
+    instead = f" instead of {wording.listed(expected, 3)}" if expected else ""
+    lines = [
+        f"{one.trial_count:,} of {total:,} trials were answered by {one.model}{instead}"
+        for one in verdict.served
+        if not one.is_expected
+    ]
+    rates = [
+        f"{one.model} {wording.fraction(one.passed, one.graded)}"
+        for one in verdict.served
+        if one.trial_count
+    ]
+    return [*lines, f"passed by model: {', '.join(rates)}"]
 
 
 def has_history(verdict: Verdict) -> bool:

@@ -40,6 +40,7 @@ def verdict_text(
     suspects = [one for one in findings if _is_suspect(one)]
     better = [one for one in findings if one.state == "improved"]
     parts = [
+        _block("answered by another model", phrases.served_lines(verdict), width),
         _block("changed", phrases.changes(verdict, unchanged), width),
         _gate_block(verdict),
         _block("coverage", [_coverage(verdict)], width),

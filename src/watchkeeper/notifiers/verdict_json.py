@@ -97,6 +97,16 @@ def verdict_json(verdict: Verdict) -> dict[str, object]:
         ],
         "overdispersion": verdict.overdispersion,
         "notes": list(verdict.notes),
+        "served": [
+            {
+                "model": one.model,
+                "trial_count": one.trial_count,
+                "graded": one.graded,
+                "passed": one.passed,
+                "is_expected": one.is_expected,
+            }
+            for one in verdict.served
+        ],
     }
     return {key: _storable(value) for key, value in shown.items()}
 

@@ -61,6 +61,10 @@ class Document:
                 return line
         return 1
 
+    def place(self, path: KeyPath) -> str:
+        """Where a key path stands, as people are told it."""
+        return f"{self.file}:{self.line_of(path)}"
+
     def fault(self, path: KeyPath, message: str) -> Fault:
         """A fault at a key path of this file."""
         return fault_at(self.file, self.line_of(path), message)

@@ -87,7 +87,8 @@ def _request(manifest: Manifest, fresh_id: str, batch: int, need: dict[str, int]
 
 def _served_something_else(decision: Decision, facts: list[TrialFact]) -> str | None:
     """Why the fresh trials cannot confirm the night's, or ``None``: they can."""
-    night, fresh = served_models(decision.night.facts), served_models(facts)
+    night = served_models(decision.served.compared(decision.night.facts))
+    fresh = served_models(facts)
     if not night or not fresh or set(fresh) <= set(night):
         return None
     return (

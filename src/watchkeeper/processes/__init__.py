@@ -59,7 +59,10 @@ async def run_bounded(
 
     Raises:
         OSError: The program could not be executed (``FileNotFoundError``, ``PermissionError``).
+        ValueError: A word or a variable holds a NUL, which no program can be given.
     """
+    if any("\0" in text for text in (*words, *variables, *variables.values())):
+        raise ValueError("a word or a variable holds a NUL")
     order = {
         "words": list(words),
         "variables": dict(variables),

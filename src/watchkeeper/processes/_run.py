@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
+import marshal
 import os
 import signal
 import socket
@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from watchkeeper.processes._bounds import Bounds, Disk, Ended, EndReason, Output
 
@@ -90,7 +90,9 @@ class Run(asyncio.SubprocessProtocol):
                     pass_fds=[theirs.fileno()],
                     start_new_session=True,
                 )
-            helpers = [loop.create_task(self._talk(ours, f"{json.dumps(order)}\n".encode()))]
+            content = marshal.dumps(order)  # type: ignore[arg-type] - of texts and numbers
+            packed = len(content).to_bytes(8, "big") + content
+            helpers = [loop.create_task(self._talk(ours, packed))]
             if self._disk is not None:
                 helpers.append(loop.create_task(self._watch(self._disk)))
             try:
@@ -101,7 +103,7 @@ class Run(asyncio.SubprocessProtocol):
                     else:
                         pipe.write(stdin)
                         pipe.write_eof()
-                waited = {self._why, self._gone}
+                waited: set[asyncio.Future[Any]] = {self._why, self._gone}
                 seconds = self._bounds.seconds
                 if not (await asyncio.wait(waited, timeout=seconds, return_when="FIRST_COMPLETED"))[
                     0
@@ -172,16 +174,19 @@ class Run(asyncio.SubprocessProtocol):
         if "failed" in answers:
             number = answers["failed"][0]
             raise OSError(number, os.strerror(number), program)
-        code, left = answers.get("exited", (None, 0))
-        number, left = answers.get("killed", (None if code is not None else signal.SIGKILL, left))
+        # Without an answer the supervisor itself was killed, and its program with it.
+        exited = answers.get("exited")
+        killed = answers.get("killed", [int(signal.SIGKILL), 0])
+        code, left = (exited[0], exited[1]) if exited is not None else (None, killed[1])
+        ended_by = None if exited is not None else killed[0]
         out, err = self._outputs[1], self._outputs[2]
         why: EndReason = self._why.result() if self._why.done() else "exited"
-        if why == "exited" and number == signal.SIGXFSZ and self._disk is not None:
+        if why == "exited" and ended_by == signal.SIGXFSZ and self._disk is not None:
             why = "disk"
         return Ended(
             reason=why,
             exit_code=code,
-            signal=None if number is None else int(number),
+            signal=ended_by,
             stdout=bytes(out.kept),
             stderr=bytes(err.kept),
             stdout_byte_count=out.byte_count,

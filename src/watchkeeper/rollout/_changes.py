@@ -128,13 +128,13 @@ def _diff(
     is_now = _text(_small(folder / path)) if new is not None else ""
     if was is None or is_now is None:
         return None
-    old_lines, new_lines = was.split("\n"), is_now.split("\n")
+    old_lines, new_lines = _lines(was), _lines(is_now)
     if max(len(old_lines), len(new_lines)) > MAX_TEXT_LINES:
         return f"[not shown: more than {MAX_TEXT_LINES:,} lines]"
     name = _shown(path)
     lines = difflib.unified_diff(
-        old_lines if old is not None else [],
-        new_lines if new is not None else [],
+        old_lines,
+        new_lines,
         f"a/{name}" if old is not None else "/dev/null",
         f"b/{name}" if new is not None else "/dev/null",
         lineterm="",
@@ -144,6 +144,12 @@ def _diff(
         cut = len(diff) - MAX_DIFF_CHARACTERS
         return f"{diff[:MAX_DIFF_CHARACTERS]}\n[cut: {cut:,} more characters]"
     return diff
+
+
+def _lines(text: str) -> list[str]:
+    """The lines of a text; a last one without an end says so, as diffs do."""
+    *lines, rest = text.split("\n")
+    return [*lines, f"{rest}\n\\ No newline at end of file"] if rest else lines
 
 
 def _led(entry: Entry | None) -> str:

@@ -24,7 +24,7 @@ from watchkeeper.rollout._mcp_transport import Address, Pipes, Refused, Wire, at
 from watchkeeper.rollout.toolbox import ToolFailed
 
 if TYPE_CHECKING:
-    from mcp import Client
+    from mcp import Client, MCPError
 
 MAX_TOOLS = 1000
 MAX_PAGES = 100
@@ -50,6 +50,8 @@ class Surroundings:
                     "printable ASCII"
                 )
         own = {name: given[f"variable {name}"] for name in server.variables}
+        for name in server.pass_variables:
+            self._value(server, f"env:{name}", variables)
         self.environment = surroundings(variables, server.pass_variables, own)
         self.redactor = Redactor(self._secrets)
 
@@ -136,7 +138,8 @@ class Connection:
         except MCPError as error:
             if self._is_answer(error.code):
                 raise ToolFailed(whole_text(error.message)) from None
-            fault = await self._lost(name, error)
+            what = f"gave no result of '{name}': {error.message}"
+            fault = await self._lost(name) if _is_lost(error) else self._fault(what)
         except Exception as error:  # noqa: BLE001 - whatever the SDK makes of nonsense
             fault = self._fault(f"gave no result of '{name}': {_in_short(error)}")
         else:
@@ -150,13 +153,15 @@ class Connection:
         """Ends the connection and the server, and all that it started."""
         self._leave.set()
         if self._holder is not None:
+            if self._client is None:
+                self._holder.cancel()
             await at_the_end(self._holder, CLOSE_SECONDS)
 
     async def _hold(self, listed: asyncio.Future[tuple[ToolSpec, ...]]) -> None:
         try:
             # More than half a second, which a run without such servers should not pay.
             from mcp import Client  # noqa: PLC0415
-            from mcp_types import Implementation  # noqa: PLC0415
+            from mcp.types import Implementation  # noqa: PLC0415
 
             # Its log repeats what a server said, whatever that was.
             logging.getLogger("mcp").setLevel(logging.CRITICAL + 1)
@@ -171,20 +176,17 @@ class Connection:
 
     def _is_answer(self, code: int) -> bool:
         """Whether an error was said by a server that is in order, for the agent to deal with."""
-        import mcp_types  # noqa: PLC0415 - loaded when the connection was opened
+        from mcp import types  # noqa: PLC0415 - loaded when the connection was opened
 
-        if code == mcp_types.INTERNAL_ERROR:
+        if code == types.INTERNAL_ERROR:
             # Over HTTP the SDK makes this one of any status that it does not know.
             return self.server.url is None
-        return code in {mcp_types.INVALID_PARAMS, mcp_types.METHOD_NOT_FOUND}
+        return code in {types.INVALID_PARAMS, types.METHOD_NOT_FOUND}
 
-    async def _lost(self, name: str, error: Exception) -> EndpointFault:
-        """The fault of a call that the connection did not outlive, or that got nonsense."""
+    async def _lost(self, name: str) -> EndpointFault:
+        """The fault of a call that the connection did not outlive."""
         if self._holder is not None and self.server.url is not None:
             await asyncio.wait({self._holder}, timeout=1.0)
-        why = await self._wire.how_it_ended()
-        if why is None and self._failure is None:
-            return self._fault(f"gave no result of '{name}': {error}")
         return self._fault(f"{await self._how_it_ended()} (in a call of '{name}')")
 
     async def _how_it_ended(self) -> str:
@@ -232,11 +234,12 @@ async def _specs(client: Client, server: McpServer) -> tuple[ToolSpec, ...]:
     raise ValueError(f"its list of tools has no end: {len(found)} and more")
 
 
-def as_text(result: Any) -> str:  # noqa: ANN401 - mcp_types.CallToolResult, lazily loaded
+def as_text(result: Any) -> str:  # noqa: ANN401 - types.CallToolResult, lazily loaded
     """A result as a model is shown it: its texts, and of everything else what it is."""
     parts = [_part(one) for one in result.content]
-    if not parts and result.structured_content is not None:
-        return json.dumps(result.structured_content, ensure_ascii=False)
+    structured = result.structured_content
+    if not parts and any(one is not None for one in (structured or {}).values()):
+        return whole_text(json.dumps(structured, ensure_ascii=False))
     return whole_text("\n".join(parts))
 
 
@@ -271,3 +274,9 @@ def _in_short(error: BaseException | None) -> str:
         return str(error)
     lines = str(error).strip().splitlines() or [""]
     return f"{type(error).__name__}: {' '.join(lines[:3])}"
+
+
+def _is_lost(error: MCPError) -> bool:
+    from mcp import types  # noqa: PLC0415 - loaded when the connection was opened
+
+    return error.code == types.CONNECTION_CLOSED

@@ -58,13 +58,15 @@ class Pipes:
         self._environment = environment
         self._folder = folder
         self._program: asyncio.Task[Ended] | None = None
+        self._has_begun = False
+        self._is_ours_to_end = False
 
     @asynccontextmanager
     async def streams(self) -> AsyncIterator[TransportStreams]:
         """Starts the program; afterwards it is gone, and all that it started."""
         import anyio  # noqa: PLC0415 - loaded with the SDK
         from mcp.shared.message import SessionMessage  # noqa: PLC0415
-        from mcp_types import jsonrpc_message_adapter  # noqa: PLC0415
+        from mcp.types import jsonrpc_message_adapter  # noqa: PLC0415
 
         heard, read = anyio.create_memory_object_stream[SessionMessage | Exception](math.inf)
         write, said = anyio.create_memory_object_stream[SessionMessage](math.inf)
@@ -102,18 +104,20 @@ class Pipes:
         try:
             yield read, write
         finally:
+            self._is_ours_to_end = not self._program.done()
             speaker.cancel()
             if stdin.done():
                 stdin.result().close()
             for stream in (heard, read, write, said):
                 stream.close()
             try:
-                await at_the_end(self._program, EXIT_SECONDS)
+                await at_the_end(self._program, EXIT_SECONDS if self._has_begun else 0)
             finally:
                 await asyncio.gather(speaker, return_exceptions=True)
 
     def begin(self) -> None:
-        """Nothing changes: a program that fails ends, whenever that is."""
+        """From now on the program may take a moment to leave."""
+        self._has_begun = True
 
     async def how_it_ended(self) -> str | None:
         """How the program ended, and the last that it said; secrets not removed."""
@@ -121,7 +125,7 @@ class Pipes:
         if program is None:
             return None
         await asyncio.wait({program}, timeout=1.0)
-        if not program.done() or program.cancelled():
+        if not program.done() or self._is_ours_to_end:
             return None
         error = program.exception()
         if error is not None:

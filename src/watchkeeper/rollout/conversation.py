@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -20,34 +19,32 @@ from watchkeeper.domain.ports import (
 from watchkeeper.domain.pricing import rounds_cost_usd
 from watchkeeper.domain.trajectory import Round, Trajectory
 from watchkeeper.domain.trial import StopReason
-from watchkeeper.errors import EndpointFault
+from watchkeeper.rollout.calls import Calls
 from watchkeeper.rollout.simulated_user import SimulatedTalk
 from watchkeeper.rollout.toolbox import Toolbox
 
-FIRST_BACKOFF_S = 0.5
-LONGEST_BACKOFF_S = 20.0
-
-
 @dataclass(slots=True)
 class Conversation:
-    """What has happened so far in one trial; ``play`` carries it to its end."""
+    """What has happened so far in one trial; ``play`` carries it to its end.
+
+    The trial's limit of seconds bounds the time at work: of the agent and its tools, not of what
+    ``calls`` waited for, nor of a simulated user.
+    """
 
     session: Session
     toolbox: Toolbox
     case: Case
     limits: TrialLimits
-    call_retries: int
+    calls: Calls
     prices: PriceTable
     requested_model: str | None
     clock: Clock
-    jitter: Callable[[], float]
     user: SimulatedTalk | None = None
     rounds: list[Round] = field(default_factory=list)
     answer: str = ""
     action: str | None = None
     state: dict[str, object] | None = None
     reported_usd: float | None = None
-    retry_count: int = 0
     error: str | None = None
     started_at: datetime = field(init=False)
     _deadline: float = field(init=False)
@@ -102,6 +99,8 @@ class Conversation:
             try:
                 step = await self._step(observation)
             except TimeoutError:
+                # An agent that owns its loop has done something by then, and was paid for it.
+                self.rounds.extend(getattr(self.session, "unfinished", ()))
                 return "time_limit"
             self._take(step)
             limit = self._limit_reached(is_waiting=step.end is None)
@@ -124,25 +123,13 @@ class Conversation:
             return step.end
 
     async def _step(self, observation: Observation) -> Step:
-        """One step, repeated within bounds where only the infrastructure failed."""
-        backoff = FIRST_BACKOFF_S
-        for retries_left in range(self.call_retries, -1, -1):
-            remaining = self._deadline - self.clock.monotonic()
-            if remaining <= 0:
-                raise TimeoutError
-            try:
-                async with asyncio.timeout(remaining):
-                    return await self.session.step(observation)
-            except EndpointFault as fault:
-                wait = max(backoff * (0.5 + self.jitter()), fault.retry_after_s or 0.0)
-                wait = min(wait, max(LONGEST_BACKOFF_S, backoff))
-                is_hopeless = wait >= self._deadline - self.clock.monotonic()
-                if not fault.is_transient or retries_left == 0 or is_hopeless:
-                    raise
-            self.retry_count += 1
-            await self.clock.sleep(wait)
-            backoff = min(backoff * 2, LONGEST_BACKOFF_S)
-        raise AssertionError("the last retry returns or raises")
+        """One step; what it had to wait for is not the agent's time."""
+        waited = self.calls.waited_s
+        left = self._deadline - self.clock.monotonic()
+        try:
+            return await self.calls.step(self.session, observation, left)
+        finally:
+            self._deadline += self.calls.waited_s - waited
 
     async def _answers(self, step: Step) -> ToolResults | None:
         """The results of the wanted calls, or ``None`` where time ran out while a tool worked."""

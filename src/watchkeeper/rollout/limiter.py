@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-from collections.abc import AsyncIterator
+from collections import deque
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 
 from watchkeeper.domain.ports import Clock, RateLimits, Step
@@ -17,9 +18,7 @@ from watchkeeper.rollout._bucket import Bucket
 from watchkeeper.rollout._waiting import sleep_unless
 
 DECREASE = 0.7
-REFUSED_SHARE = 1 / 3
-SHARE_WEIGHT = 0.05
-MOST_IN_A_ROW = 8
+LATEST = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +38,13 @@ class RequestBounds:
         )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Request:
-    """One request that was let through, and what its answer told."""
+    """One request that was let through, when that was, and what its answer told."""
 
     sent: float
+    has_failed: bool = False
+    is_refused: bool = False
     tokens: tuple[int, int] | None = None
     limits: RateLimits | None = None
 
@@ -64,13 +65,10 @@ class Request:
 class Limiter:
     """Lets requests through in the order in which they came, as many as the account bears.
 
-    Concurrency: one more at once with every full set of answers; where a third of the latest
-    answers are refusals (429, 529), three tenths less, once for all that were in flight. Single
-    refusals change nothing: their requests are repeated.
-
-    ``retry-after`` holds everybody, not only who was refused. Where a request that was sent after
-    the refused one is answered nevertheless, it was no pause of the whole account: it ends, and
-    next time twice as many refusals in a row are needed to begin one.
+    A single refusal (429, 529) is the business of who was refused: the others are answered. Where
+    half of the latest twelve requests were refused, it is the account's: ``retry-after`` then
+    holds everybody, and three tenths fewer are sent at the same time. With every full set of
+    answers it is one more again, up to the endpoint's ``concurrency``.
 
     What the provider says is left is counted down, and nothing is sent that would pass it before
     it is whole again. Requests and tokens per minute are our own bounds; a request is expected to
@@ -87,15 +85,13 @@ class Limiter:
         self._queued = 0
         self._turn = asyncio.Lock()
         self._changed = asyncio.Event()
-        self._share = 0.0
-        self._decreased = -math.inf
+        self._latest: deque[Request] = deque(maxlen=LATEST)
         self._paused_until = -math.inf
-        self._pause: tuple[float, float] | None = None  # when the refused was sent, when it began
-        self._row: list[float] = []  # when each of the latest refusals in a row was sent
-        self._needed = 1
+        self._is_in_trouble = False
         self._left: RateLimits | None = None
         self._whole_at = -math.inf
         self._seen = (0, 0, 0)  # answers with tokens, and tokens read and written in all
+        self._is_answered = False
         now = clock.monotonic()
         self._requests = _bucket(bounds.requests_per_minute, now)
         self._tokens = _bucket(bounds.tokens_per_minute, now)
@@ -104,6 +100,11 @@ class Limiter:
     def allowed(self) -> int:
         """Requests that may be in flight at the same time, now."""
         return max(1, int(self._allowed))
+
+    @property
+    def is_in_trouble(self) -> bool:
+        """Whether half of the latest requests failed, for whatever reason, and none since came."""
+        return self._is_in_trouble
 
     @property
     def in_flight(self) -> int:
@@ -120,6 +121,7 @@ class Limiter:
         if both.tokens_per_minute != self._bounds.tokens_per_minute:
             self._tokens = _bucket(both.tokens_per_minute, now)
         self._bounds = both
+        self._changed.set()
 
     @contextlib.asynccontextmanager
     async def request(self, patience_s: float) -> AsyncIterator[Request]:
@@ -131,24 +133,22 @@ class Limiter:
             EndpointOverloaded: It would take, or took, longer.
         """
         await self._enter(patience_s)
-        request = Request(self._clock.monotonic())
         expected = self._expected
-        self._send(expected)
+        request = self._send(expected)
         try:
             yield request
         except EndpointFault as fault:
-            self._correct(expected, None, request.sent)
-            self._take(fault.limits)
+            self._take(fault.limits if isinstance(fault.limits, RateLimits) else None)
+            request.has_failed = True
+            self._is_in_trouble |= _is_half(one.has_failed for one in self._latest)
             if isinstance(fault, EndpointOverloaded):
-                self._refused(request.sent, fault.retry_after_s)
-            raise
-        except BaseException:
-            self._correct(expected, None, request.sent)
+                self._refused(request, fault.retry_after_s)
             raise
         else:
-            self._correct(expected, request.tokens, request.sent)
+            self._correct(expected, request.tokens)
             self._take(request.limits)
-            self._answered(request.sent)
+            self._is_in_trouble = False
+            self._allowed = min(self._allowed + 1 / self._allowed, self._bounds.concurrency)
         finally:
             self._in_flight -= 1
             self._changed.set()
@@ -192,7 +192,7 @@ class Limiter:
         if self._requests is not None:
             wait = max(wait, self._requests.wait_s(1, now))
         if self._tokens is not None:
-            if not self._seen[0] and self._in_flight:
+            if not self._is_answered and self._in_flight:
                 return math.inf  # nobody knows yet what a request takes
             wait = max(wait, self._tokens.wait_s(sum(self._expected), now))
         return wait
@@ -213,27 +213,28 @@ class Limiter:
         count, read, written = self._seen
         return (read / count, written / count) if count else (0.0, 0.0)
 
-    def _send(self, expected: tuple[float, float]) -> None:
+    def _send(self, expected: tuple[float, float]) -> Request:
         self._in_flight += 1
         now = self._clock.monotonic()
+        request = Request(now)
+        self._latest.append(request)
         if self._requests is not None:
             self._requests.take(1, now)
         if self._tokens is not None:
             self._tokens.take(sum(expected), now)
         if self._left is not None:
             self._left = _less(self._left, *expected)
+        return request
 
-    def _correct(
-        self, expected: tuple[float, float], used: tuple[int, int] | None, sent: float
-    ) -> None:
+    def _correct(self, expected: tuple[float, float], used: tuple[int, int] | None) -> None:
         """Takes what was used in place of what was expected; ``None``: nobody knows."""
+        self._is_answered = True
         if used is None:
             return
         count, read, written = self._seen
         self._seen = (count + 1, read + used[0], written + used[1])
         if self._tokens is not None:
-            now = max(self._clock.monotonic(), sent)
-            self._tokens.take(sum(used) - sum(expected), now)
+            self._tokens.take(sum(used) - sum(expected), self._clock.monotonic())
 
     def _take(self, limits: RateLimits | None) -> None:
         """What the provider says is left; without a time to wait for it holds nobody."""
@@ -242,33 +243,19 @@ class Limiter:
         self._left = limits
         self._whole_at = self._clock.monotonic() + limits.reset_s
 
-    def _answered(self, sent: float) -> None:
-        if sent > self._decreased:
-            self._share *= 1 - SHARE_WEIGHT
-            ceiling = float(self._bounds.concurrency)
-            self._allowed = min(self._allowed + 1 / self._allowed, ceiling)
-        if self._row and sent > self._row[0]:
-            self._row.clear()
-        if self._pause is not None and self._pause[0] < sent <= self._pause[1]:
-            self._pause = None
-            self._paused_until = -math.inf
-            self._needed = min(self._needed * 2, MOST_IN_A_ROW)
-
-    def _refused(self, sent: float, retry_after_s: float | None) -> None:
-        now = self._clock.monotonic()
-        if sent > self._decreased:
-            self._share += SHARE_WEIGHT * (1 - self._share)
-            if self._share >= REFUSED_SHARE:
-                self._allowed = max(1.0, self._allowed * DECREASE)
-                self._share, self._decreased = 0.0, now
-        self._row.append(sent)
-        if not retry_after_s or len(self._row) < self._needed:
+    def _refused(self, request: Request, retry_after_s: float | None) -> None:
+        request.is_refused = True
+        count = len(self._latest)
+        if request not in self._latest or not _is_half(one.is_refused for one in self._latest):
             return
-        if now >= self._paused_until:
-            if self._pause is not None:
-                self._needed = 1  # the last one was right
-            self._pause = (sent, now)
-        self._paused_until = max(self._paused_until, now + retry_after_s)
+        if retry_after_s:
+            until = self._clock.monotonic() + retry_after_s
+            self._paused_until = max(self._paused_until, until)
+        if count >= min(LATEST, self.allowed):
+            self._allowed = max(1.0, self._allowed * DECREASE)
+        elif not retry_after_s:
+            return
+        self._latest.clear()  # what was in flight meanwhile says nothing new
 
     def _too_long(self, wait_s: float | None, patience_s: float) -> EndpointOverloaded:
         told = "its turn did not come" if wait_s is None else f"it may be sent in {wait_s:.0f} s"
@@ -279,6 +266,12 @@ class Limiter:
             is_transient=True,
             retry_after_s=wait_s,
         )
+
+
+def _is_half(flags: Iterable[bool]) -> bool:
+    """Whether at least one, and at least half of them, are true."""
+    known = tuple(flags)
+    return 0 < len(known) <= 2 * sum(known)
 
 
 def _bucket(per_minute: int | None, now: float) -> Bucket | None:

@@ -7,11 +7,11 @@ import contextlib
 import random
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from watchkeeper.domain.case import Case
 from watchkeeper.domain.endpoint import Endpoint, PriceTable
-from watchkeeper.domain.ports import Adapter, Clock, TrialBrief
+from watchkeeper.domain.ports import Adapter, Clock, Session, TrialBrief
 from watchkeeper.domain.records import transcript_row, trial_row
 from watchkeeper.domain.redaction import Redactor
 from watchkeeper.domain.run import CaseStamp, RunPlan
@@ -19,8 +19,11 @@ from watchkeeper.domain.suite import Suite
 from watchkeeper.domain.trajectory import Trajectory
 from watchkeeper.domain.trial import FileChange, PlannedTrial, StopReason, Trial, TrialStatus
 from watchkeeper.errors import EndpointFault
+from watchkeeper.rollout.breaker import Outage
+from watchkeeper.rollout.calls import Account, Calls
 from watchkeeper.rollout.conversation import Conversation
 from watchkeeper.rollout.journal import Journal
+from watchkeeper.rollout.places import Places
 from watchkeeper.rollout.progress import RunProgress
 from watchkeeper.rollout.setting import Stage
 from watchkeeper.rollout.simulated_user import OpenSimulator, RetriedSession, SimulatedTalk
@@ -34,7 +37,9 @@ MAX_ERROR_CHARACTERS = 1000
 class TrialRunner:
     """Runs planned trials of one run against one endpoint.
 
-    ``finish_by`` is the time after which no further trial starts.
+    ``finish_by`` is the time after which no further trial starts, ``wait_s`` what one trial may
+    wait for its account's limits, ``patience`` how long an outage is waited for where there is no
+    ``finish_by``.
     """
 
     plan: RunPlan
@@ -47,7 +52,10 @@ class TrialRunner:
     journal: Journal
     redactor: Redactor
     clock: Clock
-    slots: asyncio.Semaphore
+    places: Places
+    account: Account
+    wait_s: float
+    patience: timedelta
     progress: RunProgress
     simulators: Mapping[str, OpenSimulator] = field(default_factory=dict)
     finish_by: datetime | None = None
@@ -105,23 +113,42 @@ class TrialRunner:
     async def _run_one(self, planned: PlannedTrial, attempt: int) -> tuple[Trial | None, bool]:
         """The record of one attempt, and whether a failure of it may pass.
 
-        A second attempt for which there is no time or budget left is no record: the first stays.
+        A second attempt for which there is no time or budget left, or no provider, is no record:
+        the first stays. A trial that an outage skipped is owed an attempt, should the run be
+        started again before it is committed.
         """
-        async with self.slots:
-            refusal: str | None = "finish_by" if self._is_late() else await self.spending.reserve()
-            if refusal is not None:
-                if attempt > 1:
+        async with self.places.trial():
+            with self.account.breaker.watching(planned.trial_id):
+                refusal = await self._refusal(planned)
+                if refusal is None:
+                    self.progress.begun()
+                    trial, is_transient = await self._attempt(planned, attempt)
+                    self.progress.ended(trial)
+                    await self.spending.settle(trial)
+                elif attempt > 1:
                     return None, False
-                trial, is_transient = self._skipped(planned, refusal), False
-                self.progress.counted(trial)
-            else:
-                self.progress.begun()
-                trial, is_transient = await self._attempt(planned, attempt)
-                self.progress.ended(trial)
-                await self.spending.settle(trial)
-        is_owed = attempt == 1 and trial.status == "harness_error" and is_transient
+                else:
+                    trial, is_transient = self._skipped(planned, refusal), False
+                    self.progress.counted(trial)
+        has_failed = trial.status == "harness_error" and is_transient
+        is_owed = attempt == 1 and (has_failed or isinstance(refusal, Outage))
         self.record(trial, again=is_owed)
         return trial, is_transient
+
+    async def _refusal(self, planned: PlannedTrial) -> str | Outage | None:
+        """Why a trial may not begin, or ``None``: it may, and its cost is reserved."""
+        if self._is_late():
+            return "finish_by"
+        self.progress.waits(1)
+        try:
+            outage = await self.account.breaker.admit(
+                planned.trial_id, self.patience, self.finish_by
+            )
+        finally:
+            self.progress.waits(-1)
+        if outage is not None:
+            return outage
+        return "finish_by" if self._is_late() else await self.spending.reserve()
 
     def _is_late(self) -> bool:
         return self.finish_by is not None and self.clock.now() >= self.finish_by
@@ -139,6 +166,16 @@ class TrialRunner:
         user: SimulatedTalk | None = None
         changes: tuple[FileChange, ...] | None = None
         jitter = random.Random(f"{seed}/{planned.trial_id}/{attempt}").random
+        calls = Calls(
+            trial_id=planned.trial_id,
+            retries=self.endpoint.call_retries,
+            clock=self.clock,
+            jitter=jitter,
+            account=self.account,
+            places=self.places,
+            wait_s=self.wait_s,
+            waits=self.progress.waits,
+        )
         try:
             async with contextlib.AsyncExitStack() as stack:
                 setting = await stack.enter_async_context(
@@ -153,7 +190,7 @@ class TrialRunner:
                     workspace=setting.path,
                 )
                 started_at, started = self.clock.now(), self.clock.monotonic()
-                session = await self.adapter.open(brief)
+                session = await self._opened(brief)
                 stack.push_async_callback(session.close)
                 user = await self._simulated_user(brief, started_at, jitter)
                 if user is not None:
@@ -163,11 +200,10 @@ class TrialRunner:
                     toolbox=setting.toolbox,
                     case=case,
                     limits=self.suite.limits,
-                    call_retries=self.endpoint.call_retries,
+                    calls=calls,
                     prices=self.prices,
                     requested_model=self.endpoint.requested_model,
                     clock=self.clock,
-                    jitter=jitter,
                     user=user,
                 )
                 stop = await conversation.play()
@@ -194,15 +230,23 @@ class TrialRunner:
                 ended_at=self.clock.now(),
                 latency_ms=(self.clock.monotonic() - started) * 1000,
                 cost_usd=conversation.cost_usd if conversation else 0.0,
-                retry_count=conversation.retry_count if conversation else 0,
+                retry_count=calls.retry_count,
                 error_kind=kind,
                 # Redacted before it is cut: half a secret is one that nobody recognises.
                 error=self.redactor.text(error)[:MAX_ERROR_CHARACTERS] if error else None,
+                waited_ms=calls.waited_s * 1000,
                 simulator=user.use if user is not None else None,
                 changes=changes,
             ),
             is_transient,
         )
+
+    async def _opened(self, brief: TrialBrief) -> Session:
+        try:
+            return await self.adapter.open(brief)
+        except EndpointFault as fault:
+            self.account.breaker.failed(brief.trial_id, fault)
+            raise
 
     async def _simulated_user(
         self, brief: TrialBrief, at: datetime, jitter: Callable[[], float]
@@ -215,9 +259,12 @@ class TrialRunner:
         asking = RetriedSession(session, opened.simulator.endpoint.call_retries, self.clock, jitter)
         return SimulatedTalk(opened.simulator, brief.case, asking, self.prices, at)
 
-    def _skipped(self, planned: PlannedTrial, reason: str) -> Trial:
+    def _skipped(self, planned: PlannedTrial, reason: str | Outage) -> Trial:
         now = self.clock.now()
-        return unmade_trial(self.plan, self.endpoint, planned, now, "skipped", reason)
+        kind, error = reason, None
+        if isinstance(reason, Outage):
+            kind, error = reason.kind, self.redactor.text(reason.text)
+        return unmade_trial(self.plan, self.endpoint, planned, now, "skipped", kind, error)
 
 
 def unmade_trial(

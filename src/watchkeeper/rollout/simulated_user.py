@@ -10,7 +10,7 @@ from watchkeeper.domain.case import Case
 from watchkeeper.domain.content import UserTurn
 from watchkeeper.domain.endpoint import PriceTable
 from watchkeeper.domain.ports import Adapter, Clock, Observation, Session, Step
-from watchkeeper.domain.pricing import cost_usd, price_of
+from watchkeeper.domain.pricing import rounds_cost_usd
 from watchkeeper.domain.simulator import OPENING, Simulator
 from watchkeeper.domain.trajectory import ZERO_USAGE, Round
 from watchkeeper.domain.trial import SimulatorUse
@@ -120,16 +120,8 @@ class SimulatedTalk:
         )
 
     def _cost_usd(self) -> float | None:
-        total = 0.0
-        for one in self.rounds:
-            price = price_of(self.prices, one.served_model, self.started_at) or price_of(
-                self.prices, self.simulator.endpoint.requested_model, self.started_at
-            )
-            cost = cost_usd(one.usage, price)
-            if cost is None:
-                return None
-            total += cost
-        return total
+        model = self.simulator.endpoint.requested_model
+        return rounds_cost_usd(self.rounds, self.prices, model, self.started_at)
 
     def _check_bounds(self) -> None:
         tokens, cost = ZERO_USAGE, self._cost_usd()

@@ -104,17 +104,37 @@ def _parts(
 def unverified_identities(candidate: Manifest, facts: Iterable[TrialFact]) -> tuple[str, ...]:
     """What could not be verified about the run, in words."""
     notes: list[str] = []
+    identity = candidate.identity
     served = served_models(facts)
     if not served:
-        notes.append("no trial said which model answered")
-    elif candidate.identity.resolved_model is None:
-        reason = candidate.identity.note or "the endpoint does not say"
+        reason = f": {identity.note}" if identity.note and not identity.resolved_model else ""
+        notes.append(f"no trial said which model answered{reason}")
+    elif identity.resolved_model is None:
+        reason = identity.note or "the endpoint does not say"
         notes.append(f"served model seen only in responses ({', '.join(served)}): {reason}")
+    elif identity.note:
+        notes.append(identity.note)
     if len(served) > 1:
         notes.append(f"several models answered within the run: {', '.join(served)}")
-    if candidate.identity.harness_revision is None:
+    if identity.harness_revision is None:
         notes.append("harness revision unknown: set harness.revision.git to have it recorded")
     return tuple(notes)
+
+
+def unpriced_trials(facts: Iterable[TrialFact]) -> tuple[str, ...]:
+    """What was paid without being known, in one line for the whole run; none where all is known.
+
+    A trial that never ran cost nothing that anybody could know, and is not counted.
+    """
+    ran = [fact for fact in facts if fact.round_count]
+    unpriced = [fact for fact in ran if fact.cost_usd is None]
+    if not unpriced:
+        return ()
+    models = ", ".join(served_models(unpriced)) or "unknown model"
+    return (
+        f"cost unknown in {len(unpriced)} of {len(ran)} trials ({models}): no price in "
+        "config/prices.yaml, or tokens not reported; unknown is not counted as $0",
+    )
 
 
 def _resolved_model(manifest: Manifest) -> tuple[str, ...]:

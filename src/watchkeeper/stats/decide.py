@@ -20,7 +20,12 @@ from watchkeeper.domain.verdict import (
     VerdictState,
 )
 from watchkeeper.stats import evidence
-from watchkeeper.stats.changes import unverified_identities, what_changed, what_stayed
+from watchkeeper.stats.changes import (
+    unpriced_trials,
+    unverified_identities,
+    what_changed,
+    what_stayed,
+)
 from watchkeeper.stats.comparison import Comparison
 from watchkeeper.stats.confirmation import Confirmation
 from watchkeeper.stats.findings import Conclusions
@@ -35,6 +40,12 @@ from watchkeeper.stats.night import (
 )
 from watchkeeper.stats.roots import Root, group_by_root, regression_roots
 from watchkeeper.stats.screen import Screened, screen
+from watchkeeper.stats.served import (
+    ServedSplit,
+    split_by_served,
+    usual_models,
+    without_strays,
+)
 from watchkeeper.stats.summaries import overdispersion
 
 __all__ = ["Baseline", "Decision", "Night", "broken_reason"]
@@ -54,6 +65,7 @@ class Decision:
     night: Night
     counts: OutcomeCounts = field(init=False)
     broken: str | None = field(init=False)
+    served: ServedSplit = field(init=False)
     confirmation: Confirmation = field(init=False)
     roots: list[Root] = field(init=False, default_factory=list)
     _candidate: FactTable = field(init=False)
@@ -63,8 +75,15 @@ class Decision:
     _phi: dict[str, float] = field(init=False)
 
     def __post_init__(self) -> None:
-        night, manifest = self.night, self.night.manifest
-        self._candidate = FactTable(night.facts)
+        usual = usual_models((*self.night.screening.facts, *self.night.confirming.facts))
+        night = self.night = replace(
+            self.night,
+            screening=without_strays(self.night.screening, usual),
+            confirming=without_strays(self.night.confirming, usual),
+        )
+        manifest = night.manifest
+        self.served = split_by_served(night)
+        self._candidate = FactTable(self.served.compared(night.facts))
         self.counts = outcome_counts(night.facts, manifest.planned_count)
         self.broken = broken_reason(self.counts, night.facts, night.constants)
         if night.unsound:
@@ -114,7 +133,9 @@ class Decision:
         shifts = evidence.tool_shifts(baseline, self._candidate, shown)
         examples = evidence.exemplars(
             metric, baseline, self._candidate, shown, evidence.EXEMPLAR_COUNT
-        ) or evidence.failing_exemplars(baseline, self._candidate, shown, evidence.EXEMPLAR_COUNT)
+        ) or evidence.failing_exemplars(
+            baseline, FactTable(night.facts), shown, evidence.EXEMPLAR_COUNT
+        )
         return Verdict(
             run_id=manifest.run_id,
             endpoint=manifest.endpoint,
@@ -144,7 +165,13 @@ class Decision:
             barren_after=evidence.barren_rate(self._candidate, shown),
             overdispersion=self._phi or None,
             roots=regression_roots(manifest, self.roots, gates, night.critical),
-            notes=(*notes, *unverified_identities(manifest, night.facts), *self._phi_notes()),
+            notes=(
+                *notes,
+                *unverified_identities(manifest, night.facts),
+                *unpriced_trials(night.facts),
+                *self._phi_notes(),
+            ),
+            served=self.served.shares,
         )
 
     def _gate(self, index: int) -> GateRerun:

@@ -60,7 +60,9 @@ def why_not_comparable(night: Night, candidate: FactTable, hypothesis: Hypothesi
     planned = sum(stamp.trials for stamp in manifest.cases if stamp.case_id in cases)
     resolved = sum(fact.is_resolved for case in cases for fact in candidate.of(case))
     if planned and resolved / planned < constants.minimum_coverage:
-        return "coverage"
+        graded = sum(fact.is_resolved for fact in night.facts if fact.case_id in cases)
+        is_split = graded / planned >= constants.minimum_coverage
+        return "served_split" if is_split else "coverage"
     if manifest.is_partial:
         return None
     before = _cases_of(night.screening.manifests[-1], hypothesis)
@@ -100,6 +102,23 @@ def case_changes(night: Night) -> tuple[tuple[str, ...], tuple[str, ...], tuple[
     )
 
 
+_STOPPED_BY = {
+    "provider_down": "the provider was down",
+    "rate_limited": "the provider's limits left no room",
+    "quota_exhausted": "the account's quota or credit is spent",
+    "authentication": "the provider refused the key",
+    "model_not_found": "the provider does not know the model",
+    "redirected": "the address leads to another one",
+}
+
+
+def _stopped_by(facts: Sequence[TrialFact]) -> str:
+    """How the reason begins where the run was stopped because nobody answered, else nothing."""
+    skipped = {fact.error_kind for fact in facts if fact.outcome == "skipped"}
+    why = next((text for kind, text in _STOPPED_BY.items() if kind in skipped), None)
+    return "" if why is None else f"the run was stopped because {why}: "
+
+
 def broken_reason(
     counts: OutcomeCounts, facts: Sequence[TrialFact], constants: DecisionConstants
 ) -> str | None:
@@ -120,6 +139,6 @@ def broken_reason(
         f"{count} {kind}" for kind, count in sorted(kinds.items(), key=lambda i: -i[1])
     )
     return (
-        f"only {counts.graded} of {counts.planned} planned trials were graded "
+        f"{_stopped_by(facts)}only {counts.graded} of {counts.planned} planned trials were graded "
         f"({coverage:.0%}, at least {constants.minimum_coverage:.0%} are needed): {told}"
     )

@@ -10,6 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from watchkeeper.domain.incident import IncidentEvent
 from watchkeeper.domain.ports import Message, Recipient
 from watchkeeper.domain.run import Manifest, RunPlan
+from watchkeeper.domain.sighting import Sighting
 from watchkeeper.domain.verdict import Verdict
 from watchkeeper.errors import RecordUnreadable
 
@@ -62,6 +63,11 @@ def verdict_from_json(value: Mapping[str, Any]) -> Verdict:
 def verdict_to_json(verdict: Verdict) -> dict[str, Any]:
     """A verdict as it is stored, with the exit code that follows from it."""
     return {**to_json(verdict), "exit_code": verdict.exit_code}
+
+
+def sighting_from_json(value: Mapping[str, Any]) -> Sighting:
+    """The sighting that JSON describes."""
+    return _from_json(Sighting, value, "sighting")
 
 
 def event_from_json(value: Mapping[str, Any]) -> IncidentEvent:

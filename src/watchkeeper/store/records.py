@@ -1,7 +1,7 @@
 """Runs in the store: rows first, the commit marker last, and every reader begins with the marker.
 
 staging/<run_id>/plan.json              what was promised, before the first call
-staging/<run_id>/<sha256>.jsonl.gz      finished trials and grades, while the run goes on
+staging/<run_id>/<sha256>.jsonl.gz      finished trials and grades, while the run goes on (staging.py)
 trials/run_date=D/run_id=R/<sha256>.parquet   and grades/…, transcripts/…
 commits/<run_id>.json                   THE COMMIT
 verdicts/<run_id>.json                  what was concluded, once
@@ -10,19 +10,20 @@ incidents/<incident_id>/<key>.json      what happened to an incident, append-onl
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from watchkeeper.domain.records import transcripts_beside
 from watchkeeper.errors import RecordUnreadable
 from watchkeeper.store.cache import FileRef
 from watchkeeper.store.objects.port import ObjectMissing, ObjectStore
+from watchkeeper.store.staging import stage, staged
 
 COMMIT_SCHEMA_VERSION = 1
 _FOLDERS = {"trial_attempts": "trials", "grade_records": "grades", "transcripts": "transcripts"}
@@ -75,30 +76,13 @@ class RunRecords:
 
     def stage(self, run_id: str, lines: Sequence[Mapping[str, Any]]) -> None:
         """Puts finished records aside in the store; the same records twice are stored once."""
-        if not lines:
-            return
-        text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
-        data = gzip.compress(text.encode(), mtime=0)
-        name = hashlib.sha256(data).hexdigest()
-        self.objects.put_if_absent(f"staging/{run_id}/{name}.jsonl.gz", data)
+        stage(self.objects, run_id, lines)
 
-    def staged(self, run_id: str) -> Iterator[dict[str, Any]]:
-        """The records that were put aside, in no order that matters."""
-        for info in self.objects.list(f"staging/{run_id}/"):
-            if not info.key.endswith(".jsonl.gz"):
-                continue
-            try:
-                text = gzip.decompress(self.objects.get(info.key)).decode()
-                # Only a line feed ends a line: texts may hold what breaks lines elsewhere.
-                lines = [json.loads(line) for line in text.split("\n") if line]
-            except ObjectMissing:
-                continue  # whoever committed the run has cleared it away meanwhile
-            except (OSError, ValueError, EOFError) as error:
-                raise RecordUnreadable(
-                    f"{self.objects.url}/{info.key} is damaged: {error}; delete it, and its "
-                    "trials are run again"
-                ) from error
-            yield from lines
+    def staged(
+        self, run_id: str, known: Collection[tuple[str, int]] = ()
+    ) -> Iterator[dict[str, Any]]:
+        """The records that were put aside; those of ``known`` attempts without transcripts."""
+        return staged(self.objects, run_id, known)
 
     def stage_plan(self, run_id: str, plan: Mapping[str, Any]) -> Mapping[str, Any]:
         """Writes down what a run promises and returns what holds: the first plan that was written.
@@ -140,7 +124,7 @@ class RunRecords:
 
         Args:
             manifest: The run's manifest as JSON.
-            journals: Files of lines with a ``trial`` and a ``transcript``, or a ``grades``.
+            journals: Files of lines with a ``trial`` or a ``grades``; transcripts lie beside.
             run_date: UTC date of the run, ``YYYY-MM-DD``.
             committed_at: Now.
             token: Tells this writer from any other.
@@ -152,20 +136,24 @@ class RunRecords:
         from watchkeeper.store import tables  # noqa: PLC0415
 
         run_id = str(manifest["run_id"])
+        said = [transcripts_beside(path) for path in journals]
         files: list[CommitFile] = []
         with TemporaryDirectory(prefix="watchkeeper-") as folder:
-            connection = tables.connect()
+            # One thread and one table at a time: it holds the rows of the whole run in memory.
+            connection = tables.connect(threads=1)
             try:
-                tables.create_tables(connection)
+                tables.create_tables(connection, only=_FOLDERS)
                 for table, member in (
                     ("trial_attempts", "trial"),
                     ("transcripts", "transcript"),
                     ("grade_records", "grades"),
                 ):
                     is_list = member == "grades"
-                    tables.insert_json_lines(connection, table, journals, member, is_list=is_list)
+                    files_of = said if member == "transcript" else journals
+                    tables.insert_json_lines(connection, table, files_of, member, is_list=is_list)
                     path = Path(folder) / f"{table}.parquet"
                     rows = tables.write_parquet(connection, table, path)
+                    connection.execute(f"drop table {table}")
                     files.append(self._put_file(table, path, rows, run_id, run_date))
             finally:
                 connection.close()

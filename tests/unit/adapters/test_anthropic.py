@@ -21,9 +21,10 @@ from tests.servers import anthropic_replies as api
 from tests.servers.anthropic_server import anthropic_server
 from tests.servers.loopback import LoopbackServer, Reply, Request
 from watchkeeper.adapters import adapter_kinds, adapter_module
-from watchkeeper.adapters._anthropic_faults import retry_after_s
-from watchkeeper.adapters._anthropic_messages import MAX_DEPTH, read_usage
+from watchkeeper.adapters._anthropic_messages import read_usage
 from watchkeeper.adapters._harness import git_revision
+from watchkeeper.adapters._model_faults import retry_after_s
+from watchkeeper.adapters._model_json import MAX_DEPTH
 from watchkeeper.adapters.anthropic import Settings, connect
 from watchkeeper.clock import SimulatedClock, SystemClock
 from watchkeeper.domain.case import Case, TrialLimits
@@ -233,7 +234,7 @@ async def test_public_address_does_not_depend_on_the_environment(
     """A stray ANTHROPIC_BASE_URL does not change what is under test."""
     monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:9")
     adapter: Any = connect(endpoint(None), {"SOME_KEY": KEY}, Path("/"), SystemClock())
-    assert str(adapter._client.base_url).rstrip("/") == "https://api.anthropic.com"
+    assert str(adapter._line.client.base_url).rstrip("/") == "https://api.anthropic.com"
     await adapter.close()
     await adapter.close()
 
@@ -601,6 +602,13 @@ async def test_unnamed_model_is_unknown(model: object) -> None:
         (api.html_page(404), EndpointRefused, "model_not_found", False, None),
         (
             api.failed(400, "invalid_request_error", "prompt is too long"),
+            EndpointRefused,
+            "context_exceeded",
+            False,
+            None,
+        ),
+        (
+            api.failed(400, "invalid_request_error", "messages: must not be empty"),
             EndpointRefused,
             "invalid_request",
             False,

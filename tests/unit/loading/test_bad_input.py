@@ -473,8 +473,58 @@ SHAPES = {
         ENDPOINTS,
         '        version: "1.0"',
         '        version: "1.0"\n        git: .',
-        ("revision: expected either git or version",),
+        ("revision: found git, version; expected one of them",),
         at="      revision:",
+    ),
+    "a pointer without a url": Bad(
+        ENDPOINTS,
+        '        version: "1.0"',
+        '        version: "1.0"\n        pointer: /sha',
+        ("revision: pointer and headers belong to url",),
+        at="      revision:",
+    ),
+    "a revision from another machine without encryption": Bad(
+        ENDPOINTS,
+        '        version: "1.0"',
+        '        url: "http://registry.internal/sha"',
+        ("revision.url: found the text 'http://registry.internal/sha'", "https://host"),
+    ),
+    "a watch that is no cron": Bad(
+        WATCHKEEPER,
+        "schedule:\n",
+        'schedule:\n  watch: "often"\n',
+        ("schedule.watch: found the text 'often'", "five fields of cron"),
+        at="watch: ",
+    ),
+    "a registry without encryption": Bad(
+        ENDPOINTS,
+        "sources: [file]",
+        'sources: [file, "http://registry.internal/agents.json"]',
+        ("sources: expected https://host",),
+    ),
+    "a registry of another kind": Bad(
+        ENDPOINTS,
+        "sources: [file]",
+        "sources: [file, {git: agents}]",
+        ("sources: expected 'file', 'https://…'",),
+    ),
+    "a bucket without a key": Bad(
+        ENDPOINTS,
+        "sources: [file]",
+        'sources: [file, "s3://agents"]',
+        ("sources: the URL names no object",),
+    ),
+    "models of a kind that lists none": Bad(
+        ENDPOINTS,
+        "sources: [file]",
+        "sources: [file, {models: {kind: scripted, script: a.yaml, match: 'm*', template: {}}}]",
+        ("no list of models can be asked for of the kind 'scripted'",),
+    ),
+    "a source twice": Bad(
+        ENDPOINTS,
+        "sources: [file]",
+        "sources: [file, file]",
+        ("sources: a source is named twice",),
     ),
     "a prompt that is missing": Bad(
         ENDPOINTS,
@@ -677,19 +727,6 @@ SURROUNDINGS = {
     ),
 }
 NOT_YET = {
-    "version watch": Bad(
-        WATCHKEEPER,
-        "schedule:\n",
-        'schedule:\n  watch: "*/15 * * * *"\n',
-        ("schedule.watch: ", "not supported by this version"),
-        at="watch: ",
-    ),
-    "endpoints behind a URL": Bad(
-        ENDPOINTS,
-        "sources: [file]",
-        'sources: [file, "https://registry.internal/agents.json"]',
-        ("this version reads endpoints from this file only", "not supported yet"),
-    ),
     "work pools": Bad(
         ENDPOINTS,
         "work_pool: default",
@@ -756,7 +793,6 @@ TOGETHER = (
     "unknown key: price",
     "shape: a day written otherwise",
     "unknown key: band",
-    "not yet: endpoints behind a URL",
     "unknown name: kind",
     "unknown name: suite of an endpoint",
     "unknown key: suite",

@@ -151,7 +151,7 @@ def test_side_effects_beyond_what_an_endpoint_allows_are_told(tmp_path: Path) ->
         (fault,) = faults_of(write(tmp_path, files))
         assert (fault.file, fault.line) == (ENDPOINTS, 14)
         assert f"allows side effects '{allowed}'" in fault.message
-        assert "1 cases of 'basic' declare more, first 'two'" in fault.message
+        assert "1 case 'two' of 'basic' declare more" in fault.message
 
 
 @pytest.mark.parametrize(

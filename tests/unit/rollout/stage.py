@@ -14,6 +14,7 @@ from watchkeeper.domain.endpoint import Price, PriceBand, PriceTable
 from watchkeeper.domain.ports import Clock, Observation, Step, StepEnd
 from watchkeeper.domain.trajectory import Round, ToolCall, Usage
 from watchkeeper.errors import EndpointOverloaded, EndpointRefused
+from watchkeeper.rollout.calls import Calls
 from watchkeeper.rollout.conversation import Conversation
 from watchkeeper.rollout.toolbox import PythonTool, Toolbox
 
@@ -122,10 +123,9 @@ def scene(
         toolbox=Toolbox(one, python_tools or {}),
         case=one,
         limits=limits or TrialLimits(),
-        call_retries=call_retries,
+        calls=Calls("t1", call_retries, time, jitter),
         prices=prices,
         requested_model=MODEL,
         clock=time,
-        jitter=jitter,
     )
     return Scene(talk, session, time)

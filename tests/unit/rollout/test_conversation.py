@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,7 +32,7 @@ from watchkeeper.domain.content import UserTurn
 from watchkeeper.domain.ports import Step, ToolResults
 from watchkeeper.domain.trajectory import Round
 from watchkeeper.errors import EndpointFault
-from watchkeeper.rollout.conversation import LONGEST_BACKOFF_S
+from watchkeeper.rollout.calls import DEFAULT_WAIT_S
 
 FIND = ScriptedTool("find", (ScriptedResult("a.txt"),))
 
@@ -42,7 +43,7 @@ async def test_a_repeated_request_is_no_round() -> None:
     assert await one.talk.play() == "answered"
     assert one.session.seen == [UserTurn("hello")] * 3
     assert len(one.talk.rounds) == 1
-    assert one.talk.retry_count == 2
+    assert one.talk.calls.retry_count == 2
 
 
 async def test_waits_double_up_to_a_bound() -> None:
@@ -66,33 +67,54 @@ def test_a_wait_is_spread_by_half_to_either_side(jitter: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "waited"), [(None, 0.5), (0.0, 0.5), (0.2, 0.5), (3.0, 3.0), (10_000.0, 20.0)]
+    ("asked", "waited"), [(None, 0.5), (0.0, 0.5), (0.2, 0.5), (3.0, 3.0), (600.0, 600.0)]
 )
-async def test_what_the_provider_asks_is_obeyed_up_to_a_bound(
+async def test_what_the_provider_asks_is_waited_in_full(
     asked: float | None, waited: float
 ) -> None:
-    """``retry-after`` of hours would hold a night."""
+    """Who comes back earlier is refused again, and has one repetition less."""
     one = scene(busy(asked), answer())
-    await one.talk.play()
-    assert one.clock.monotonic() == waited <= LONGEST_BACKOFF_S
+    assert await one.talk.play() == "answered"
+    assert one.clock.monotonic() == one.talk.calls.waited_s == waited
 
 
-async def test_a_wait_beyond_the_deadline_is_not_begun() -> None:
-    """The fault is raised at once; nobody waits for what can no longer be used."""
-    one = scene(busy(15.0), answer(), limits=TrialLimits(seconds=10))
+async def test_a_wait_beyond_the_bound_is_not_begun() -> None:
+    """The fault is raised at once: ``retry-after`` of hours would hold a night."""
+    one = scene(busy(DEFAULT_WAIT_S + 1), answer())
     with pytest.raises(EndpointFault, match="529"):
         await one.talk.play()
     assert one.clock.monotonic() == 0
-    assert one.talk.retry_count == 0
+    assert one.talk.calls.retry_count == 0
 
 
-async def test_waits_end_at_the_deadline() -> None:
+async def test_all_waits_of_a_trial_share_one_bound() -> None:
     """However many repetitions are left."""
-    one = scene(*[busy()] * 11, call_retries=10, limits=TrialLimits(seconds=5))
+    one = scene(*[busy()] * 11, call_retries=10)
+    one.talk.calls.wait_s = 5
     with pytest.raises(EndpointFault):
         await one.talk.play()
-    assert one.clock.monotonic() == 3.5
+    assert one.clock.monotonic() == one.talk.calls.waited_s == 3.5
     assert len(one.session.seen) == 4
+
+
+async def test_time_that_was_waited_is_not_the_agents() -> None:
+    """Refusals and failed requests never turn into a trial that ran out of time."""
+    clock = SimulatedClock(START)
+
+    def slow(step: Step | Exception) -> Callable[[], Step]:
+        def act() -> Step:
+            clock._monotonic += 4
+            if isinstance(step, Exception):
+                raise step
+            return step
+
+        return act
+
+    acts = [slow(busy(30.0)), slow(wants(call("find"))), slow(busy()), slow(answer())]
+    one = scene(*acts, on=case(tools=(FIND,)), limits=TrialLimits(seconds=9), clock=clock)
+    assert await one.talk.play() == "answered"
+    assert one.clock.monotonic() == 46.5
+    assert one.talk.calls.waited_s == 4 + 30 + 4 + 0.5
 
 
 @pytest.mark.parametrize("retries", [0, 1, 3])
@@ -103,7 +125,7 @@ async def test_a_passing_fault_that_stays_is_raised(retries: int) -> None:
     with pytest.raises(EndpointFault):
         await one.talk.play()
     assert len(one.session.seen) == retries + 2
-    assert one.talk.retry_count == retries
+    assert one.talk.calls.retry_count == retries
     assert [done.result for done in one.talk.rounds[0].tool_calls] == ["a.txt"]
 
 

@@ -16,8 +16,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from watchkeeper.domain.records import transcripts_beside
 from watchkeeper.errors import EXIT_BROKEN, BrokenEvaluation, RecordUnreadable
-from watchkeeper.rollout.journal import Journal, RunLock, read_journal
+from watchkeeper.rollout.journal import Journal, RunLock, read_journal, read_transcript
 
 HELD = 3
 WRITER = """
@@ -196,3 +197,78 @@ def test_lines_are_plain_json(tmp_path: Path) -> None:
     written(path, record)
     (line,) = path.read_bytes().split(b"\n")[:-1]
     assert json.loads(line) == record
+
+
+def spoken(number: int, said: str) -> dict[str, Any]:
+    """A record with a transcript, as a finished attempt has one."""
+    return {"trial": {"n": number}, "transcript": {"n": number, "answer": said}}
+
+
+def read_whole(path: Path) -> list[dict[str, Any]]:
+    """Every record with its transcript, as it was given."""
+    return [
+        {"trial": line["trial"], "transcript": read_transcript(path, line)}
+        for line in read_journal(path)
+    ]
+
+
+def test_what_was_said_lies_beside(tmp_path: Path) -> None:
+    """Whoever counts reads none of it, and any of it can be read alone."""
+    path = tmp_path / "trials.jsonl"
+    records = [spoken(number, f"sö {number}\n" * number) for number in range(5)]
+    written(path, *records[:3])
+    written(path, *records[3:])
+    assert b"answer" not in path.read_bytes()
+    assert all("transcript" not in line for line in read_journal(path))
+    assert read_whole(path) == records
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(
+    texts=st.lists(st.text(st.characters(codec="utf-8"), max_size=30), min_size=1, max_size=5),
+    cut=st.integers(0, 300),
+    cut_beside=st.integers(0, 300),
+)
+def test_lines_and_transcripts_stay_together(
+    tmp_path: Path, texts: list[str], cut: int, cut_beside: int
+) -> None:
+    """Wherever either file is torn: what is whole in both counts, and nothing is left alone."""
+    path = tmp_path / "pair.jsonl"
+    beside = transcripts_beside(path)
+    for one in (path, beside):
+        one.unlink(missing_ok=True)
+    records = [spoken(number, text) for number, text in enumerate(texts)]
+    written(path, *records)
+    for one, size in ((path, cut), (beside, cut_beside)):
+        data = one.read_bytes()
+        one.write_bytes(data[: max(0, len(data) - size)])
+    kept = min(one.read_bytes().count(b"\n") for one in (path, beside))
+    written(path, spoken(9, "next"))
+    assert read_whole(path) == [*records[:kept], spoken(9, "next")]
+    assert beside.read_bytes().count(b"\n") == kept + 1
+
+
+def test_a_transcript_that_is_gone_is_told(tmp_path: Path) -> None:
+    """The file beside was moved away or overwritten: nothing is guessed."""
+    path = tmp_path / "trials.jsonl"
+    written(path, spoken(1, "yes"))
+    (line,) = read_journal(path)
+    transcripts_beside(path).write_text("nothing")
+    with pytest.raises(RecordUnreadable, match=r"trials\.transcripts\.jsonl: no transcript at"):
+        read_transcript(path, line)
+
+
+def test_a_full_disk_leaves_no_transcript_without_its_line(full_disk: Path) -> None:
+    """Where the line does not fit, what was said goes too; the journal goes on in step."""
+    path = full_disk / "trials.jsonl"
+    ballast = full_disk / "ballast"
+    with Journal(path) as journal:
+        journal.append(spoken(1, "yes"))
+        ballast.write_bytes(b"x" * 40_000)
+        record = {**spoken(2, "yes"), "more": "x" * 60_000}  # there is room for the first of both
+        with pytest.raises(BrokenEvaluation, match="free the disk"):
+            journal.append(record)
+        ballast.unlink()
+        journal.append(spoken(3, "yes"))
+    assert read_whole(path) == [spoken(1, "yes"), spoken(3, "yes")]
+    assert transcripts_beside(path).read_bytes().count(b"\n") == 2

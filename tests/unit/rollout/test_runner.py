@@ -24,13 +24,14 @@ from watchkeeper.domain.ports import Session, TrialBrief
 from watchkeeper.domain.run import RunRequest
 from watchkeeper.domain.trial import Trial
 from watchkeeper.pipeline.steps.work import OpenRun
-from watchkeeper.rollout.journal import read_journal
+from watchkeeper.rollout.journal import read_journal, read_transcript
 from watchkeeper.rollout.runner import MAX_ERROR_CHARACTERS
 
 PRICES = {
     "source": "test",
     "models": {"model-v1": [{"valid_from": "2026-01-01", "input": 1_000_000, "output": 0}]},
 }
+NO_BREAKER = {"breaker_trials": 100}
 A_CALL = {"calls": [{"tool": "find", "result": "a.txt"}]}
 
 
@@ -47,10 +48,12 @@ def project(
     more: Mapping[str, Any] | None = None,
     variables: Mapping[str, str] | None = None,
     prices: Mapping[str, Any] | None = None,
+    limits: Mapping[str, Any] | None = None,
 ) -> Bench:
     """A project whose agent behaves so."""
     write_project(
         folder,
+        watchkeeper={"limits": {"confirm_delay_minutes": 0, **(limits or {})}},
         endpoints={"agent": scripted_endpoint(**(endpoint or {}))},
         suites={"basic": suite([case(f"case-{n}") for n in range(cases)], **(more or {}))},
         scripts={"agent": script(*behaviours)},
@@ -70,8 +73,19 @@ async def run(parts: Bench, asked: RunRequest | None = None) -> list[Trial]:
 
 
 def lines(folder: Path) -> list[dict[str, Any]]:
-    """What the journal of the run holds."""
-    return list(read_journal(folder / ".watchkeeper/runs/run-1/trials.jsonl"))
+    """What the journal of the run holds, with what was said."""
+    path = folder / ".watchkeeper/runs/run-1/trials.jsonl"
+    return [
+        {**line, "transcript": read_transcript(path, line)} if "said" in line else line
+        for line in read_journal(path)
+    ]
+
+
+def written(folder: Path) -> str:
+    """Every byte that the run has written down."""
+    return "".join(
+        path.read_text() for path in sorted(folder.glob(".watchkeeper/runs/run-1/*.jsonl"))
+    )
 
 
 async def test_every_planned_trial_has_one_record(tmp_path: Path) -> None:
@@ -92,6 +106,7 @@ async def test_a_passing_fault_is_attempted_once_more_for_every_case_alike(tmp_p
             tmp_path,
             {"faults": [{"kind": "overloaded"}]},
             endpoint={"call_retries": 2},
+            limits=NO_BREAKER,
         )
     )
     attempts = Counter((one.case_id, one.index, one.attempt) for one in trials)
@@ -122,7 +137,8 @@ async def test_a_second_attempt_may_succeed(tmp_path: Path) -> None:
 
 async def test_a_fault_that_stays_is_attempted_once(tmp_path: Path) -> None:
     """A wrong key costs one call a trial, not two."""
-    trials = await run(project(tmp_path, {"faults": [{"kind": "authentication"}]}))
+    parts = project(tmp_path, {"faults": [{"kind": "authentication"}]}, limits=NO_BREAKER)
+    trials = await run(parts)
     assert [(one.attempt, one.status, one.error_kind) for one in trials] == [
         (1, "harness_error", "authentication")
     ] * 12
@@ -309,7 +325,7 @@ async def test_secrets_are_written_nowhere(tmp_path: Path) -> None:
         cases=1,
     )
     await run(parts)
-    journal = (tmp_path / ".watchkeeper/runs/run-1/trials.jsonl").read_text()
+    journal = written(tmp_path)
     assert "hunter2" not in journal
     assert "abcdefghij" not in journal
     assert journal.count("[secret SOME_API_KEY]") >= 3 * 6
@@ -329,7 +345,7 @@ async def test_an_error_is_redacted_before_it_is_shortened(tmp_path: Path) -> No
     trials = await one.runner.run(one.plan.trials)
     await steps.workshop.close("run-1", is_committed=False)
     assert all("hunt" not in (trial.error or "") for trial in trials)
-    assert "hunt" not in (tmp_path / ".watchkeeper/runs/run-1/trials.jsonl").read_text()
+    assert "hunt" not in written(tmp_path)
 
 
 async def test_half_a_character_ends_nothing(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from watchkeeper.domain.verdict import Change
 from watchkeeper.stats import evidence
 from watchkeeper.stats.changes import (
     served_models,
+    unpriced_trials,
     unverified_identities,
     what_changed,
     what_stayed,
@@ -292,3 +293,21 @@ def test_outcomes_add_up() -> None:
     assert (counts.passed, counts.failed, counts.graded, counts.missing) == (2, 1, 3, 6)
     assert counts.coverage == 0.25
     assert counts.worst_pass_rate == pytest.approx(2 / 12)
+
+
+class TestUnpriced:
+    """A cost that nobody knows is told, never taken for 0."""
+
+    def test_is_said_once_for_the_whole_run(self) -> None:
+        """How many trials, of which models, and what to do."""
+        of = manifest(3, CASES)
+        facts = trials(of, lambda case, index: {"cost_usd": None if index else 0.04})
+        (note,) = unpriced_trials(facts)
+        assert note.startswith("cost unknown in 8 of 12 trials (model-v1): no price in config/")
+
+    def test_what_is_known_is_not_told(self) -> None:
+        """Neither a priced trial, nor one that never ran."""
+        of = manifest(3, CASES)
+        assert unpriced_trials(trials(of)) == ()
+        nothing = {"cost_usd": None, "round_count": 0, "outcome": "skipped"}
+        assert unpriced_trials(trials(of, lambda case, index: nothing)) == ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from dataclasses import replace
 
@@ -22,8 +23,8 @@ from watchkeeper.domain.suite import Suite
 from watchkeeper.domain.trial import PlannedTrial
 from watchkeeper.errors import BrokenEvaluation, EndpointFault, UsageError
 from watchkeeper.graders import grader_versions
-from watchkeeper.loading.project import refused_side_effects
-from watchkeeper.pipeline.steps import comparing
+from watchkeeper.loading.refusals import refusals
+from watchkeeper.pipeline.steps import comparing, watching
 from watchkeeper.pipeline.steps.instruments import (
     close_simulators,
     connect_simulators,
@@ -61,6 +62,9 @@ async def plan_run(workshop: Workshop, request: RunRequest) -> RunPlan:
     adapter = services.connect(endpoint)
     try:
         identity, fault = await _resolve(services, endpoint, adapter)
+        if request.purpose == "nightly":
+            await asyncio.to_thread(watching.announce_retirement, services, endpoint, identity)
+        watching.refuse_retired(endpoint, identity)
         stamps = await simulator_stamps(services, simulators)
         fresh = _plan(services, request, endpoint, suite, identity, stamps)
         stored = plan_from_json(services.records.stage_plan(request.run_id, to_json(fresh)))
@@ -84,12 +88,10 @@ def _check_request(
     for case_id in request.trial_counts or {}:
         if case_id not in known:
             raise UsageError(f"suite '{suite.name}' has no case '{case_id}'")
-    refused = refused_side_effects(endpoint, suite)
-    if refused:
-        raise UsageError(
-            f"endpoint '{endpoint.name}' allows side effects '{endpoint.allow_side_effects}', but "
-            f"case '{refused[0]}' declares more; nothing was called"
-        )
+    counts = request.trial_counts
+    case_ids = None if counts is None else {name for name, count in counts.items() if count > 0}
+    for reason in refusals(endpoint, suite, case_ids):
+        raise UsageError(f"{reason}; nothing was called")
     has_budget = (
         endpoint.run_budget_usd is not None
         or services.project.night_budget_usd is not None
@@ -112,7 +114,7 @@ async def _resolve(
     fault: EndpointFault | None = None
     for attempt in range(1, RESOLVE_TRIES + 1):
         try:
-            return await adapter.resolve(), None
+            return _noted(endpoint, await adapter.resolve()), None
         except EndpointFault as error:
             fault = error
             if not error.is_transient or attempt == RESOLVE_TRIES:
@@ -120,7 +122,15 @@ async def _resolve(
             await services.clock.sleep(RESOLVE_WAIT_S * attempt)
     note = services.redactor.text(f"not resolved: {fault}")[:500]
     services.tell(f"{endpoint.name}: {note}")
-    return ServedIdentity(endpoint.requested_model, None, note=note), fault
+    return _noted(endpoint, ServedIdentity(endpoint.requested_model, None, note=note)), fault
+
+
+def _noted(endpoint: Endpoint, identity: ServedIdentity) -> ServedIdentity:
+    """The identity, and that its configuration is a copy where it is one."""
+    if endpoint.source_note is None:
+        return identity
+    notes = [note for note in (identity.note, endpoint.source_note) if note]
+    return replace(identity, note="; ".join(notes))
 
 
 def _plan(

@@ -112,6 +112,11 @@ async def deliver(services: Services) -> int:
     return waiting
 
 
+def tell(services: Services, message: Message) -> None:
+    """Queues a message that belongs to no incident; the same key is queued once."""
+    _put(services, message, _recipient(services, message.owner), "", message.key)
+
+
 def tell_platform_owner(services: Services, key: str, title: str, lines: tuple[str, ...]) -> None:
     """Queues a message about the evaluation itself, which belongs to no incident."""
     owner = services.project.platform_owner
@@ -122,7 +127,7 @@ def tell_platform_owner(services: Services, key: str, title: str, lines: tuple[s
         title=title,
         sections=(Section("Why", tuple(services.redactor.text(line) for line in lines)),),
     )
-    _put(services, message, _recipient(services, owner), "", key)
+    tell(services, message)
 
 
 def resolve_incident(services: Services, incident: Incident, event: IncidentEvent) -> Incident:

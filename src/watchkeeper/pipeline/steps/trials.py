@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from watchkeeper.domain.trial import PlannedTrial, Trial
 from watchkeeper.pipeline.steps.work import OpenRun, Workshop
-from watchkeeper.rollout.runner import unmade_trial
+from watchkeeper.rollout.runner import MAX_TRIAL_ATTEMPTS, unmade_trial
 
 
 async def run_shard(
@@ -19,8 +19,8 @@ async def run_shard(
     run = workshop.runs[run_id]
     ids = {trial.trial_id for trial in planned}
     earlier = workshop.unfinished_trials(run, ids)
-    done = {key[0] for key in run.finished}
-    second = {key[0] for key in run.finished if key[1] > 1}
+    second = {name for name in ids if (name, MAX_TRIAL_ATTEMPTS) in run.finished}
+    done = second | {name for name in ids if (name, 1) in run.finished}
     missing = [trial for trial in planned if trial.trial_id not in done]
     if run.fault is not None:
         return (*earlier, *_without_a_call(workshop, run, missing))

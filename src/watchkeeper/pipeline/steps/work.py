@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 from watchkeeper.domain.endpoint import Endpoint
 from watchkeeper.domain.ports import Adapter
-from watchkeeper.domain.records import trial_from_rows
+from watchkeeper.domain.records import counted_trial, trial_from_rows
 from watchkeeper.domain.run import RunPlan
 from watchkeeper.domain.suite import Suite
 from watchkeeper.domain.trial import Trial
 from watchkeeper.errors import EndpointFault
 from watchkeeper.pipeline.steps.instruments import close_simulators
-from watchkeeper.rollout.journal import Journal, RunLock, read_journal
+from watchkeeper.rollout.breaker import Breaker
+from watchkeeper.rollout.calls import Account
+from watchkeeper.rollout.journal import Journal, RunLock, read_journal, read_transcript
+from watchkeeper.rollout.limiter import Limiter, RequestBounds
+from watchkeeper.rollout.places import Places
 from watchkeeper.rollout.progress import RunProgress
 from watchkeeper.rollout.runner import TrialRunner
 from watchkeeper.rollout.setting import Stage
@@ -47,6 +52,7 @@ class OpenRun:
     fault: EndpointFault | None
     finished: set[Attempt]
     graded: set[Attempt]
+    ungraded: dict[Attempt, dict[str, Any]]
     again: set[str]
     stack: contextlib.AsyncExitStack
 
@@ -58,7 +64,8 @@ class Workshop:
     services: Services
     night: Spending | None = None
     runs: dict[str, OpenRun] = field(default_factory=dict)
-    slots: dict[str, asyncio.Semaphore] = field(default_factory=dict)
+    places: dict[str, Places] = field(default_factory=dict)
+    accounts: dict[str, Account] = field(default_factory=dict)
 
     def journal_path(self, run_id: str) -> Path:
         """The write-ahead file of a run."""
@@ -94,7 +101,6 @@ class Workshop:
                 trial_tokens=suite.limits.tokens,
             )
             spending = Spending(limits, self.night)
-            slots = self.slots.setdefault(endpoint.name, asyncio.Semaphore(endpoint.concurrency))
             runner = TrialRunner(
                 plan=plan,
                 suite=suite,
@@ -106,7 +112,10 @@ class Workshop:
                 journal=journal,
                 redactor=services.redactor,
                 clock=services.clock,
-                slots=slots,
+                places=self.places.setdefault(endpoint.name, Places(endpoint.concurrency)),
+                account=self.account(endpoint, adapter),
+                wait_s=services.project.wait_seconds,
+                patience=timedelta(minutes=services.project.provider_wait_minutes),
                 progress=self._followed(plan, stack),
                 simulators=simulators,
                 finish_by=plan.manifest.finish_by,
@@ -121,6 +130,7 @@ class Workshop:
                 fault=fault,
                 finished=set(),
                 graded=set(),
+                ungraded={},
                 again=set(),
                 stack=stack.pop_all(),
             )
@@ -131,6 +141,22 @@ class Workshop:
             raise
         self.runs[run_id] = run
         return run
+
+    def account(self, endpoint: Endpoint, adapter: Adapter) -> Account:
+        """What everybody in this process shares who uses the same account and model."""
+        bounds = RequestBounds(
+            endpoint.concurrency, endpoint.requests_per_minute, endpoint.tokens_per_minute
+        )
+        name, services = adapter.account, self.services
+        held = self.accounts.get(name)
+        if held is None:
+            held = self.accounts[name] = Account(
+                Limiter(name, bounds, services.clock),
+                Breaker(name, services.project.breaker_trials, services.clock, services.tell),
+            )
+        else:
+            held.limiter.share_with(bounds)
+        return held
 
     def _stage(self, endpoint: Endpoint, stack: contextlib.AsyncExitStack) -> Stage:
         """Where the run's trials are prepared.
@@ -172,14 +198,12 @@ class Workshop:
 
     def unfinished_trials(self, run: OpenRun, trial_ids: set[str]) -> list[Trial]:
         """Finished trials among some that were never graded, read back from the journal."""
-        wanted = {key for key in run.finished if key[0] in trial_ids and key not in run.graded}
-        if not wanted:
-            return []
+        path = self.journal_path(run.plan.manifest.run_id)
+        wanted = [line for key, line in run.ungraded.items() if key[0] in trial_ids]
         found: list[Trial] = []
-        for line in read_journal(self.journal_path(run.plan.manifest.run_id)):
-            row = line.get("trial")
-            if row is not None and (row["trial_id"], row["attempt"]) in wanted:
-                found.append(trial_from_rows(row, line["transcript"]))
+        for line in wanted:
+            said = line.get("transcript") or read_transcript(path, line)
+            found.append(trial_from_rows(line["trial"], said))
         return found
 
     def _recover(self, run: OpenRun, spending: Spending) -> None:
@@ -188,22 +212,23 @@ class Workshop:
         promised = {trial.trial_id for trial in run.plan.trials}
         for line in read_journal(self.journal_path(run_id)):
             self._take(run, spending, line, promised)
-        for line in self.services.records.staged(run_id):
+        for line in self.services.records.staged(run_id, run.finished):
             if self._take(run, spending, line, promised):
                 run.journal.append(line)
 
     def _take(
-        self, run: OpenRun, spending: Spending, line: dict[str, object], promised: set[str]
+        self, run: OpenRun, spending: Spending, line: dict[str, Any], promised: set[str]
     ) -> bool:
         """Counts one stored line; whether it was new."""
         row = line.get("trial")
         if isinstance(row, dict):
             key = (str(row["trial_id"]), int(row["attempt"]))
-            transcript = line["transcript"]
-            if key in run.finished or key[0] not in promised or not isinstance(transcript, dict):
+            if key in run.finished or key[0] not in promised:
                 return False
             run.finished.add(key)
-            trial = trial_from_rows(row, transcript)
+            if row["status"] == "completed" and key not in run.graded:
+                run.ungraded[key] = line
+            trial = counted_trial(row)
             spending.count(trial)
             run.runner.progress.counted(trial)
             if line.get("again"):
@@ -215,5 +240,6 @@ class Workshop:
             if key in run.graded or key[0] not in promised:
                 return False
             run.graded.add(key)
+            run.ungraded.pop(key, None)
             return True
         return False

@@ -140,13 +140,17 @@ class S3Objects:
         """Store the object whole, over any other; the last writer wins."""
         self._call(f"writing {key!r}", self._client.put_object, self._write(key, data))
 
-    def get(self, key: str) -> bytes:
-        """The object's bytes."""
+    def get(self, key: str, *, most_bytes: int | None = None) -> bytes:
+        """The object's bytes; one that has more than ``most_bytes`` is refused."""
         request = self._object(key)
         for attempt in range(1, self._limits.attempts + 1):
             answer = self._call(f"reading {key!r}", self._client.get_object, request, key=key)
             try:
                 with closing(answer["Body"]) as body:
+                    if most_bytes is not None and int(answer["ContentLength"]) > most_bytes:
+                        raise StoreRefused(
+                            f"{self._place}: {key!r} has more than {most_bytes:,} bytes"
+                        )
                     return bytes(body.read())
             except (HTTPClientError, IncompleteReadError) as error:
                 # boto3 repeats a request, but not an answer that breaks off half-way.
