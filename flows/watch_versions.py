@@ -121,7 +121,7 @@ async def emit(events: list[Event]) -> None:
             await client.emit(event)
 
 
-def _from_payload(name: str) -> dict[str, str]:
+def _from_payload(name: str) -> dict[str, Any]:
     """A parameter from the event; through JSON, because a bare template makes ``"007"`` a 7."""
     return {
         "__prefect_kind": "json",

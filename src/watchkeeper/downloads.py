@@ -100,6 +100,8 @@ async def download(
 async def _tried(url: str, headers: Mapping[str, str], bounds: DownloadBounds) -> Download:
     import httpx2  # noqa: PLC0415 - only for those who have something behind a URL
 
+    if any(not value.isascii() or not value.isprintable() for value in headers.values()):
+        return Download(None, "a header's value can stand in no header")
     sent = {"accept": "application/json, application/yaml, text/*", **headers}
     sent["accept-encoding"] = "identity"  # what is unpacked is bounded by nobody
     try:

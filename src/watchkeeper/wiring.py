@@ -164,7 +164,7 @@ def _secret_references(project: Project) -> list[str]:
     found = [project.slack_token] if project.slack_token is not None else []
     found += project.source_secrets
     for endpoint in project.endpoints.values():
-        found += endpoint.harness.revision_headers.values()
+        found += _references_in(endpoint.harness.revision_headers)
         if isinstance(endpoint.settings, BaseModel):
             found += _references_in(endpoint.settings.model_dump())
         for server in endpoint.harness.mcp:

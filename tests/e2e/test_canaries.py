@@ -89,7 +89,7 @@ def project(folder: Path, address: str) -> Path:
     (folder / "files/readme").write_text("x")
     (folder / "seed.sh").write_text(SETUP.format(pasted=PASTED))
     (folder / "seed.sh").chmod(0o755)
-    asked = {
+    asked: dict[str, dict[str, Any]] = {
         "environment": {"input": "use the tool show_environment"},
         "workspace": {"input": "use the tool write_it", "files": "files"},
         "raising": {"input": "use the tool fail"},

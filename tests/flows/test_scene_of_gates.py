@@ -247,7 +247,6 @@ class TestDenominators:
         }
         folder = write_project(
             tmp_path,
-            watchkeeper=PATIENT,
             suites={"basic": suite(asked)},
             scripts={"agent": script(meant(DOWN, "case-[0-4]"), meant(deletes, "case-9"), YES)},
         )

@@ -23,6 +23,7 @@ from prefect.client.schemas.filters import (
 )
 from prefect.client.schemas.objects import FlowRun, State
 from prefect.client.schemas.schedules import CronSchedule
+from prefect.events import DeploymentEventTrigger
 
 from tests.flows.nights import night
 from tests.flows.prefect_view import Prefect
@@ -206,7 +207,8 @@ def test_deployments_have_watch_and_trigger(tmp_path: Path) -> None:
     assert planned.schedule.cron == "*/15 * * * *"
     (trigger,) = made["watchkeeper-evaluate"].triggers
     assert trigger == version_trigger(folder)
-    assert trigger.match.root["watchkeeper.project"] == str(folder)
+    assert isinstance(trigger, DeploymentEventTrigger)
+    assert trigger.model_dump()["match"]["watchkeeper.project"] == str(folder)
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from typer.main import get_command
 from tests.layout.conftest import Repository
 from watchkeeper.adapters import _script, adapter_kinds, adapter_module
 from watchkeeper.cli.main import app
-from watchkeeper.loading import models
+from watchkeeper.loading import models, suite_models
 from watchkeeper.store import tables
 from watchkeeper.store.mentions import made_name
 from watchkeeper.store.statements import statements
@@ -98,8 +98,8 @@ _MODELS: list[tuple[type[BaseModel], str, str]] = [
         (adapter_module(kind).Settings, "configuration.md", f"### kind: {kind}")
         for kind in adapter_kinds()
     ),
-    (models.SuiteModel, "configuration.md", "## config/suites/*.yaml"),
-    (models.CaseModel, "configuration.md", "### A case"),
+    (suite_models.SuiteModel, "configuration.md", "## config/suites/*.yaml"),
+    (suite_models.CaseModel, "configuration.md", "### A case"),
     (_Simulators, "configuration.md", "## config/simulators.yaml"),
     (models.PricesModel, "configuration.md", "## config/prices.yaml"),
     (_script.Script, "scripted-agents.md", "# Scripted agents"),

@@ -111,10 +111,12 @@ def test_a_runs_board_is_empty_after_it(tmp_path: Path) -> None:
     made = bench(write_project(tmp_path, suites={"basic": suite(cases)}))
     seen: list[Progress] = []
     drop = made.services.board.drop
-    made.services.board.drop = lambda run_id: (  # type: ignore[method-assign]
-        seen.extend(made.services.board.now()),
-        drop(run_id),
-    )[1]
+
+    def seen_and_dropped(run_id: str) -> None:
+        seen.extend(made.services.board.now())
+        drop(run_id)
+
+    made.services.board.drop = seen_and_dropped  # type: ignore[method-assign]
     evaluated(made)
     assert [(one.done_count, one.planned_count, one.in_flight_count) for one in seen] == [
         (12, 12, 0)

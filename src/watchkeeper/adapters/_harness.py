@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from watchkeeper.domain.endpoint import Harness
+from watchkeeper.domain.references import NotSet, value_of
 from watchkeeper.downloads import DownloadBounds, download, shown_url
 from watchkeeper.processes import Bounds, run_bounded, surroundings
 from watchkeeper.settings import read_settings
@@ -20,7 +21,6 @@ GIT_SECONDS = 10.0
 ASKED_SECONDS = 10.0
 _MOST_BYTES = 100_000
 _MOST_TEXT = 200
-_REFERENCE = "env:"
 
 # Set inside git hooks; they would make git speak of another repository than the one at the path.
 _REDIRECTING = frozenset(
@@ -66,12 +66,12 @@ async def _asked_revision(
     harness: Harness, url: str, variables: Mapping[str, str], seconds: float
 ) -> Revision:
     where = shown_url(url)
-    headers = {}
-    for name, value in harness.revision_headers.items():
-        variable = value.removeprefix(_REFERENCE)
-        headers[name] = variables.get(variable, "").strip() if variable != value else value
-        if not headers[name].isascii() or not headers[name]:
-            return Revision(None, f"{where}: no value for the header {name}; set {variable}")
+    try:
+        headers = {
+            name: value_of(value, variables) for name, value in harness.revision_headers.items()
+        }
+    except NotSet as error:
+        return Revision(None, f"{where}: a header is taken from {error}, which is not set")
     bounds = DownloadBounds(seconds=seconds, most_bytes=_MOST_BYTES)
     found = await download(url, headers, bounds)
     if found.content is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -56,7 +57,10 @@ class Worker:
         """
         self._lines: asyncio.Queue[Said | Unreadable | None] = asyncio.Queue()
         self._stdin: asyncio.WriteTransport | None = None
-        order = {"callable": agent.callable, "folder": str(agent.root)}
+        # Isolated, it does not look at PYTHONPATH itself.
+        listed = agent.variables.get("PYTHONPATH", "").split(os.pathsep)
+        folders = [str(agent.root), *(folder for folder in listed if folder)]
+        order = {"callable": agent.callable, "folders": folders}
         self._waiting = [_line(order)]
         self._program = asyncio.create_task(
             run_bounded(

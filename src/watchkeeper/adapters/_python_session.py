@@ -183,8 +183,8 @@ class PythonSession:
         folder = own / "attachments" / str(self._turn_count)
         parts: list[object] = []
         for number, part in enumerate(turn.parts or (turn.text,)):
-            is_file = isinstance(part, Attachment)
-            parts.append(_copied(part, folder / str(number)) if is_file else part)
+            place = folder / str(number)
+            parts.append(_copied(part, place) if isinstance(part, Attachment) else part)
         return {
             "input": turn.text,
             "parts": parts,

@@ -3,7 +3,7 @@
 This file is a program: ``_python_session`` starts it by its path. It needs nothing but the standard
 library (Python 3.8 or newer), and nothing of Watchkeeper's can be imported by a short name here.
 
-Lines of JSON come on standard input: first ``{"callable", "folder"}``, then a turn each. Lines go
+Lines of JSON come on standard input: first ``{"callable", "folders"}``, then a turn each. Lines go
 out on what was standard output; what the callable prints goes to standard error. Back go
 ``{"loaded"}`` or ``{"broken"}``, then for every turn any number of ``{"event"}`` and one of
 ``{"value"}``, ``{"events_end"}`` and ``{"raised"}``.
@@ -70,8 +70,7 @@ def main() -> None:
     order = next(turns, None)
     if order is None:
         return
-    paths = [one for one in os.environ.get("PYTHONPATH", "").split(os.pathsep) if one]
-    sys.path[:0] = [order["folder"], *paths]
+    sys.path[:0] = order["folders"]
     try:
         function = _found(order["callable"])
     except BaseException as error:  # noqa: BLE001 - whatever a foreign module does

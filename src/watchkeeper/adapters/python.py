@@ -47,6 +47,7 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
     needs_workspace: ClassVar[bool] = True
+    owns_loop: ClassVar[bool] = True
 
     callable: str = Field(
         pattern=_CALLABLE, max_length=500, description="the callable, as package.module:NAME"

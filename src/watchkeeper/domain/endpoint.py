@@ -40,7 +40,7 @@ class Harness:
     a git work tree, ``revision_url`` an address that answers with the revision (within JSON at
     ``revision_pointer``), ``revision_command`` a program that prints it, ``version`` what the
     configuration itself says of the deployed harness; at most one of the four is set. A value in
-    ``revision_headers`` is a text or refers to a variable (``env:NAME``).
+    ``revision_headers`` refers to a variable (``env:NAME``, ``Bearer env:NAME``).
     """
 
     system: str | None = None

@@ -11,7 +11,8 @@ from pydantic import BaseModel
 from watchkeeper.adapters import adapter_module, model_lister
 from watchkeeper.errors import EndpointUnreachable, Fault
 from watchkeeper.loading.kinds import kind_settings
-from watchkeeper.loading.models import EndpointModel, ListedModelsModel
+from watchkeeper.loading.models import EndpointModel
+from watchkeeper.loading.source_models import ListedModelsModel
 from watchkeeper.parsing.validation import validated
 from watchkeeper.parsing.yaml_source import Document, KeyPath
 

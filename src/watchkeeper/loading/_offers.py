@@ -13,7 +13,7 @@ from typing import Any
 from watchkeeper.domain.identity import is_name
 from watchkeeper.domain.references import referred_variable
 from watchkeeper.errors import ConfigError, Fault
-from watchkeeper.loading.models import ListedModelsModel, SourceModel
+from watchkeeper.loading.source_models import ListedModelsModel, SourceModel
 from watchkeeper.parsing.suggest import known_names
 from watchkeeper.parsing.yaml_source import Document, KeyPath, fault_at, parse_yaml
 

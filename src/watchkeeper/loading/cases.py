@@ -20,7 +20,7 @@ from watchkeeper.domain.grade import Grader
 from watchkeeper.domain.simulator import Simulator
 from watchkeeper.errors import Fault
 from watchkeeper.graders import GraderValueError, build_graders, grader_kinds
-from watchkeeper.loading.models import (
+from watchkeeper.loading.suite_models import (
     CaseModel,
     PartModel,
     ScriptedResultModel,

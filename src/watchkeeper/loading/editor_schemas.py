@@ -10,14 +10,14 @@ from watchkeeper.adapters import adapter_kinds, adapter_module
 from watchkeeper.adapters._reported_format import trajectory_json_schema
 from watchkeeper.graders import expect_json_schema
 from watchkeeper.loading.models import (
-    CaseModel,
     EndpointModel,
     OwnerModel,
     PricesModel,
     ProjectModel,
     SimulatorModel,
-    SuiteModel,
 )
+from watchkeeper.loading.source_models import ListedModelsModel, SourceModel
+from watchkeeper.loading.suite_models import CaseModel, SuiteModel
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -90,12 +90,20 @@ def _simulators() -> dict[str, Any]:
 
 def _endpoints() -> dict[str, Any]:
     branches, definitions = _branches(EndpointModel)
+    listed = ListedModelsModel.model_json_schema()
+    listed["additionalProperties"] = True  # the keys of the kind
+    models = {"type": "object", "properties": {"models": listed}, "required": ["models"]}
+    sources = [
+        {"const": "file"},
+        {"type": "string", "pattern": "^(https?|s3)://"},
+        SourceModel.model_json_schema(),
+        {**models, "additionalProperties": False},
+    ]
     return {
         "type": "object",
         "additionalProperties": False,
-        "required": ["endpoints"],
         "properties": {
-            "sources": {"type": "array", "items": {"const": "file"}},
+            "sources": {"type": "array", "minItems": 1, "items": {"anyOf": sources}},
             "endpoints": {"type": "object", "additionalProperties": {"oneOf": branches}},
         },
         "$defs": definitions,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from watchkeeper.adapters import adapter_kinds, adapter_module
 from watchkeeper.domain.endpoint import Endpoint, Harness
 from watchkeeper.domain.identity import NAME_RULE, content_hash, is_name
 from watchkeeper.domain.ports import Recipient
@@ -192,3 +193,10 @@ def _check_endpoint(
         faults.append(document.fault(place, message))
     if len(set(model.suites)) != len(model.suites):
         faults.append(document.fault((*path, "suites"), "suites: a suite is named twice"))
+    settings = adapter_module(model.kind).Settings if model.kind in adapter_kinds() else None
+    if getattr(settings, "owns_loop", False):
+        for key in ("system", "tools", "mcp"):
+            if getattr(model.harness, key):
+                what = f"an agent of kind {model.kind} has a prompt and tools of its own"
+                message = f"harness.{key}: {what}; leave the key out"
+                faults.append(document.fault((*path, "harness", key), message))

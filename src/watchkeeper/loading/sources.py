@@ -17,11 +17,12 @@ from typing import Literal
 
 from watchkeeper.clock import SystemClock
 from watchkeeper.domain.redaction import Redactor
+from watchkeeper.domain.references import NotSet, value_of
 from watchkeeper.downloads import URL_RULE, DownloadBounds, download, is_plain_url, shown_url
 from watchkeeper.errors import ConfigError, Fault, UsageError, WatchkeeperError
 from watchkeeper.loading._copies import Copies, HeldCopy
 from watchkeeper.loading._offers import Offer, Unreadable, read_listed, read_registry
-from watchkeeper.loading.models import ListedModelsModel, SourceModel
+from watchkeeper.loading.source_models import ListedModelsModel, SourceModel
 from watchkeeper.parsing.validation import validated
 from watchkeeper.parsing.yaml_source import Document, KeyPath
 from watchkeeper.settings import read_settings
@@ -29,7 +30,6 @@ from watchkeeper.settings import read_settings
 MOST_BYTES = 5_000_000
 MOST_SOURCES = 20
 _S3 = "s3://"
-_SECRET_PREFIX = "env:"  # noqa: S105 - what stands before a variable's name, not a secret
 _FORMS = "expected 'file', 'https://…', 's3://bucket/key', or a mapping with 'url' or 'models'"
 
 Mode = Literal["fetch", "insist", "copies"]
@@ -199,10 +199,12 @@ def _entry(
     name = shown_url(model.url)
 
     def ask() -> bytes:
-        headers = {
-            header: _variable(reference, access.variables, f"the header {header}")
-            for header, reference in model.headers.items()
-        }
+        try:
+            headers = {
+                name: value_of(text, access.variables) for name, text in model.headers.items()
+            }
+        except NotSet as error:
+            raise _NotHad(f"a header is taken from {error}, which is not set") from error
         bounds = DownloadBounds(seconds=model.seconds, most_bytes=MOST_BYTES)
         found = asyncio.run(download(model.url, headers, bounds))
         if found.content is None:
@@ -273,16 +275,6 @@ def _listed_name(model: ListedModelsModel, settings: Mapping[str, object]) -> st
     where = settings.get("base_url")
     at = f" at {where}" if isinstance(where, str) else ""
     return f"models of {model.kind}{at} like {model.match}"
-
-
-def _variable(reference: str, variables: Mapping[str, str], what: str) -> str:
-    name = reference.removeprefix(_SECRET_PREFIX)
-    value = variables.get(name, "").strip()
-    if not value:
-        raise _NotHad(f"{what} is taken from the variable {name}, which is not set")
-    if not value.isascii() or not value.isprintable():
-        raise _NotHad(f"{what}: the variable {name} holds something that is no header")
-    return value
 
 
 def _when(at: datetime) -> str:

@@ -13,7 +13,7 @@ from watchkeeper.domain.suite import Gate, Suite
 from watchkeeper.errors import ConfigError, Fault, UsageError
 from watchkeeper.loading.case_sources import case_sources
 from watchkeeper.loading.cases import CaseReader
-from watchkeeper.loading.models import SuiteModel
+from watchkeeper.loading.suite_models import SuiteModel
 from watchkeeper.parsing.suggest import is_unknown_name, known_names
 from watchkeeper.parsing.validation import validated
 from watchkeeper.parsing.yaml_source import Document, KeyPath, read_yaml

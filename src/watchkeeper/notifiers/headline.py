@@ -9,6 +9,7 @@ from typing import Literal
 from watchkeeper.domain.incident import IncidentRoot
 from watchkeeper.domain.verdict import Finding, ToolShift, Verdict
 from watchkeeper.notifiers import phrases, wording
+from watchkeeper.notifiers.served import served_lines
 
 ItemKind = Literal["critical", "pass_rate", "gate", "tool", "rounds", "cost_usd"]
 
@@ -100,7 +101,7 @@ def status(verdict: Verdict) -> str:
 def headline(verdict: Verdict) -> str:
     """The verdict in one line: ``REGRESSED: find_files 2 → 8 calls per trial, rounds 3.1× …``."""
     said = title_of(got_worse(verdict)) or _nothing_worse(verdict)
-    served = "".join(f"{line}; " for line in phrases.served_lines(verdict)[:1])
+    served = "".join(f"{line}; " for line in served_lines(verdict)[:1])
     return f"{status(verdict)}: {served}{said}"
 
 

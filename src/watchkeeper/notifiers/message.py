@@ -24,6 +24,7 @@ from watchkeeper.notifiers.sections import (
     time_of_run,
     title,
 )
+from watchkeeper.notifiers.served import served_lines
 from watchkeeper.notifiers.thread_notes import recovery_message, update_message
 
 __all__ = ["broken_message", "page_message", "recovery_message", "update_message"]
@@ -57,7 +58,7 @@ def page_message(
         own, others = others, []
     worse = [*in_full(own), *evidence(verdict)]
     sections = [
-        section("Answered by another model", phrases.served_lines(verdict)),
+        section("Answered by another model", served_lines(verdict)),
         section("What got worse", worse),
         section("Also in this run", counted(headline.in_few_words(others))),
         section("Since", _since(incident)),

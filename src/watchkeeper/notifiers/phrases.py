@@ -46,26 +46,6 @@ def reason(word: str) -> str:
     return REASONS.get(word, word.replace("_", " "))
 
 
-def served_lines(verdict: Verdict) -> list[str]:
-    """Which trials another model answered, with the answers of each model; empty for none."""
-    if not verdict.served:
-        return []
-    total = sum(one.trial_count for one in verdict.served)
-    expected = [one.model for one in verdict.served if one.is_expected]
-    instead = f" instead of {wording.listed(expected, 3)}" if expected else ""
-    lines = [
-        f"{one.trial_count:,} of {total:,} trials were answered by {one.model}{instead}"
-        for one in verdict.served
-        if not one.is_expected
-    ]
-    rates = [
-        f"{one.model} {wording.fraction(one.passed, one.graded)}"
-        for one in verdict.served
-        if one.trial_count
-    ]
-    return [*lines, f"passed by model: {', '.join(rates)}"]
-
-
 def has_history(verdict: Verdict) -> bool:
     """Whether the run was held against anything at all."""
     return bool(verdict.screen_runs or verdict.confirm_runs or verdict.compared_case_count)

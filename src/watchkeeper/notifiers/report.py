@@ -9,6 +9,7 @@ from watchkeeper.domain.verdict import Finding, GateResult, Verdict
 from watchkeeper.notifiers import headline, phrases, wording
 from watchkeeper.notifiers.commands import Commands
 from watchkeeper.notifiers.layout import bullets, paragraph
+from watchkeeper.notifiers.served import served_lines
 from watchkeeper.notifiers.text import one_line, shorten
 from watchkeeper.notifiers.verdict_json import verdict_json
 
@@ -40,7 +41,7 @@ def verdict_text(
     suspects = [one for one in findings if _is_suspect(one)]
     better = [one for one in findings if one.state == "improved"]
     parts = [
-        _block("answered by another model", phrases.served_lines(verdict), width),
+        _block("answered by another model", served_lines(verdict), width),
         _block("changed", phrases.changes(verdict, unchanged), width),
         _gate_block(verdict),
         _block("coverage", [_coverage(verdict)], width),

@@ -107,9 +107,8 @@ class Connection:
         listed: asyncio.Future[tuple[ToolSpec, ...]] = asyncio.get_running_loop().create_future()
         self._holder = asyncio.create_task(self._hold(listed))
         seconds = self.server.start_seconds
-        await asyncio.wait(
-            {listed, self._holder}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED
-        )
+        either: set[asyncio.Future[Any]] = {listed, self._holder}
+        await asyncio.wait(either, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         if listed.done():
             self._wire.begin()
             return listed.result()

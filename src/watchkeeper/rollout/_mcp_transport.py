@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import ssl
 
     import httpx2
-    from mcp.client.stdio import TransportStreams
+    from mcp.client import Transport
 
 MAX_BYTES = 64_000_000  # what a program may write in one trial; of one HTTP answer
 EXIT_SECONDS = 2.0  # for a program to leave once its input is closed
@@ -31,8 +31,8 @@ _OUT_OF_ORDER = frozenset({401, 403, 404, 429})
 class Wire(Protocol):
     """One way to a server."""
 
-    def streams(self) -> contextlib.AbstractAsyncContextManager[TransportStreams]:
-        """The two streams of messages, as the SDK wants them."""
+    def streams(self) -> Transport:
+        """The two streams of messages, as long as the block lasts."""
         ...
 
     def begin(self) -> None:
@@ -62,7 +62,7 @@ class Pipes:
         self._is_ours_to_end = False
 
     @asynccontextmanager
-    async def streams(self) -> AsyncIterator[TransportStreams]:
+    async def streams(self) -> AsyncIterator[Any]:
         """Starts the program; afterwards it is gone, and all that it started."""
         import anyio  # noqa: PLC0415 - loaded with the SDK
         from mcp.shared.message import SessionMessage  # noqa: PLC0415
@@ -154,7 +154,7 @@ class Address:
         self._has_begun = False
 
     @asynccontextmanager
-    async def streams(self) -> AsyncIterator[TransportStreams]:
+    async def streams(self) -> AsyncIterator[Any]:
         """Connects; a session that the server keeps is ended afterwards."""
         import httpx2  # noqa: PLC0415 - loaded with the SDK
         from mcp.client.streamable_http import streamable_http_client  # noqa: PLC0415

@@ -37,7 +37,8 @@ class Breaker:
     with no answer between them, when half of the latest twenty requests failed for good with
     faults that may pass, or at once when the account's quota is spent. A fault that may pass is
     waited for: after a pause, which doubles each time, one trial tries, and where it is answered
-    all go on. What does not pass by itself (a spent quota, a wrong key) is not waited for.
+    all go on. What does not pass by itself (a spent quota, a wrong key) is not waited for; so a
+    row of such faults opens it only when nothing that was asked before can be answered any more.
     """
 
     def __init__(
@@ -59,23 +60,38 @@ class Breaker:
         self._trying: str | None = None
         self._changed = asyncio.Event()
         self._sleeper = asyncio.Lock()
-        self.openings = 0
+        self._asked = 0
+        self._unanswered: set[int] = set()
+        self._opened = 0  # requests that had been asked when it opened
+        self._suspect: tuple[int, EndpointFault, str] | None = None
 
     @property
     def outage(self) -> Outage | None:
         """Why no trial may begin, or ``None``: they may."""
         return self._outage
 
-    def answered(self, openings: int) -> None:
-        """A request was answered; ``openings`` is what they were when it was sent.
+    @contextlib.contextmanager
+    def request(self) -> Iterator[None]:
+        """Around one request; where the block does not raise, it was answered.
 
-        An answer to a request that was sent after the breaker opened closes it.
+        An answer to a request that was asked after the breaker opened closes it.
         """
+        self._asked += 1
+        number = self._asked
+        self._unanswered.add(number)
+        try:
+            yield
+        except BaseException:
+            self._unanswered.discard(number)
+            self._open_on_suspicion()
+            raise
+        self._unanswered.discard(number)
         if self._outage is not None:
-            if openings == self.openings:
+            if number > self._opened:
                 self._close()
             return
         self._failed.clear()
+        self._suspect = None
         self._window.append(True)
 
     def failed(self, trial_id: str, fault: EndpointFault) -> None:
@@ -94,7 +110,12 @@ class Breaker:
         if fault.kind == SPENT:
             self._open(fault, "the account's quota or credit is spent")
         elif len(self._failed) >= self._most:
-            self._open(fault, f"{len(self._failed)} trials in a row failed without an answer")
+            seen = f"{len(self._failed)} trials in a row failed without an answer"
+            if fault.is_transient:
+                self._open(fault, seen)
+            elif self._suspect is None:
+                self._suspect = (self._asked, fault, seen)
+                self._open_on_suspicion()
         elif len(self._window) == WINDOW_REQUESTS and failures * 2 >= WINDOW_REQUESTS:
             self._open(fault, f"{failures} of the latest {WINDOW_REQUESTS} requests failed")
 
@@ -137,6 +158,13 @@ class Breaker:
                 self._trying = None
                 self._changed.set()
 
+    def _open_on_suspicion(self) -> None:
+        if self._suspect is None or self._outage is not None:
+            return
+        until, fault, seen = self._suspect
+        if all(number > until for number in self._unanswered):
+            self._open(fault, seen)
+
     def _is_worth_waiting(self, until: datetime) -> bool:
         wait = max(self._try_at - self._clock.monotonic(), 0.0)
         return self._is_passing and self._clock.now() + timedelta(seconds=wait) < until
@@ -153,7 +181,8 @@ class Breaker:
         self._trying = None
         self._failed.clear()
         self._window.clear()
-        self.openings += 1
+        self._suspect = None
+        self._opened = self._asked
         self._changed.set()
 
     def _close(self) -> None:

@@ -87,7 +87,7 @@ class Calls:
                 self.waited_s += self.clock.monotonic() - started
                 raise
         limiter, breaker = self.account.limiter, self.account.breaker
-        openings, since = breaker.openings, self.clock.monotonic()
+        since = self.clock.monotonic()
         is_queued = True
         self.waits(1)
         try:
@@ -96,17 +96,17 @@ class Calls:
                 self.waits(-1)
                 self.waited_s += request.sent - since
                 since = request.sent
-                async with asyncio.timeout(left_s):
-                    step = await session.step(observation)
+                with breaker.request():
+                    async with asyncio.timeout(left_s):
+                        step = await session.step(observation)
                 request.learn(step)
+                return step
         except EndpointFault:
             self.waited_s += self.clock.monotonic() - since
             raise
         finally:
             if is_queued:
                 self.waits(-1)
-        breaker.answered(openings)
-        return step
 
     async def _back_off(self, seconds: float) -> None:
         started = self.clock.monotonic()

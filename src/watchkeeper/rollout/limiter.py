@@ -87,7 +87,7 @@ class Limiter:
         self._changed = asyncio.Event()
         self._latest: deque[Request] = deque(maxlen=LATEST)
         self._paused_until = -math.inf
-        self._is_in_trouble = False
+        self._trouble_at = math.inf
         self._left: RateLimits | None = None
         self._whole_at = -math.inf
         self._seen = (0, 0, 0)  # answers with tokens, and tokens read and written in all
@@ -103,8 +103,8 @@ class Limiter:
 
     @property
     def is_in_trouble(self) -> bool:
-        """Whether half of the latest requests failed, for whatever reason, and none since came."""
-        return self._is_in_trouble
+        """Whether half of the latest requests failed, and none that was sent since was answered."""
+        return self._trouble_at < math.inf
 
     @property
     def in_flight(self) -> int:
@@ -140,14 +140,16 @@ class Limiter:
         except EndpointFault as fault:
             self._take(fault.limits if isinstance(fault.limits, RateLimits) else None)
             request.has_failed = True
-            self._is_in_trouble |= _is_half(one.has_failed for one in self._latest)
+            if not self.is_in_trouble and _is_half(one.has_failed for one in self._latest):
+                self._trouble_at = self._clock.monotonic()
             if isinstance(fault, EndpointOverloaded):
                 self._refused(request, fault.retry_after_s)
             raise
         else:
             self._correct(expected, request.tokens)
             self._take(request.limits)
-            self._is_in_trouble = False
+            if request.sent > self._trouble_at:
+                self._trouble_at = math.inf
             self._allowed = min(self._allowed + 1 / self._allowed, self._bounds.concurrency)
         finally:
             self._in_flight -= 1

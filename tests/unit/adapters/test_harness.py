@@ -97,13 +97,13 @@ async def test_address_that_does_not_tell(
 
 async def test_header_is_taken_from_a_variable(tmp_path: Path, deployed: Deployed) -> None:
     """One that is not set is a reason that names it, and no request is made."""
-    headers = {"Authorization": "env:DEPLOY_TOKEN"}
+    headers = {"Authorization": "Bearer env:DEPLOY_TOKEN"}
     harness = Harness(revision_url=deployed.url, revision_headers=headers)
     unset = await told(harness, tmp_path)
-    assert "set DEPLOY_TOKEN" in str(unset.reason)
+    assert "taken from DEPLOY_TOKEN, which is not set" in str(unset.reason)
     assert deployed.seen == []
     deployed.reply = body("abc")
-    assert (await told(harness, tmp_path, DEPLOY_TOKEN="Bearer x-1\n")).commit == "abc"
+    assert (await told(harness, tmp_path, DEPLOY_TOKEN="x-1\n")).commit == "abc"
     assert deployed.seen[0].headers["authorization"] == "Bearer x-1"
 
 

@@ -264,7 +264,7 @@ async def test_rounds_that_are_reported_are_rounds(tmp_path: Path) -> None:
 )
 async def test_an_agent_that_breaks_has_failed(source: str, says: str, tmp_path: Path) -> None:
     """Whatever its own code does: a failed trial, with the last line of why."""
-    more = {"max_output_bytes": 1_000_000, "variables": {"KEY": "env:API_KEY"}}
+    more: dict[str, Any] = {"max_output_bytes": 1_000_000, "variables": {"KEY": "env:API_KEY"}}
     step = await told(tmp_path, source, **more)
     assert step.end == "agent_error"
     assert says in str(step.error)

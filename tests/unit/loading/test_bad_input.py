@@ -508,6 +508,12 @@ SHAPES = {
         "sources: [file, {git: agents}]",
         ("sources: expected 'file', 'https://…'",),
     ),
+    "a key in the header of a registry": Bad(
+        ENDPOINTS,
+        "sources: [file]",
+        "sources: [file, {url: 'https://r.internal/a', headers: {X-Key: canary-123}}]",
+        ("headers.X-Key: ", "'Bearer env:NAME'"),
+    ),
     "a bucket without a key": Bad(
         ENDPOINTS,
         "sources: [file]",

@@ -236,9 +236,9 @@ def test_header_comes_from_a_variable_and_is_never_shown(
 ) -> None:
     """The value reaches the registry alone: no copy, no error, no note holds it."""
     url = f"{registry.url}/agents.json"
-    loader = project(tmp_path, [{"url": url, "headers": {"Authorization": "env:REGISTRY_TOKEN"}}])
-    assert "the variable REGISTRY_TOKEN, which is not set" in loader.faults()[0]
-    loader.variables["REGISTRY_TOKEN"] = "Bearer canary-1234567890"
+    loader = project(tmp_path, [{"url": url, "headers": {"Authorization": "Bearer env:REGISTRY_TOKEN"}}])
+    assert "a header is taken from REGISTRY_TOKEN, which is not set" in loader.faults()[0]
+    loader.variables["REGISTRY_TOKEN"] = "canary-1234567890"
     loaded = loader.load()
     assert registry.seen[-1].headers["authorization"] == "Bearer canary-1234567890"
     assert loaded.source_secrets == ("env:REGISTRY_TOKEN",)

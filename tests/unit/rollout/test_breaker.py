@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -52,7 +53,8 @@ class Watch:
 
     def answers(self) -> None:
         """A request is answered that was sent just now."""
-        self.breaker.answered(self.breaker.openings)
+        with self.breaker.request():
+            pass
 
     async def admits(self, trial: str, patience: timedelta = PATIENCE) -> Outage | None:
         """Whether a trial may begin."""
@@ -117,6 +119,18 @@ async def test_what_does_not_pass_is_not_waited_for(
     assert outage is not None
     assert outage.kind == kind
     assert watch.clock.monotonic() == 0
+
+
+async def test_a_row_of_faults_that_stay_waits_for_what_was_asked_before() -> None:
+    """A refusal is fast and an answer slow; a run that is stopped for good is stopped for sure."""
+    for is_answered in (True, False):
+        watch = Watch()
+        with contextlib.suppress(EndpointFault), watch.breaker.request():
+            watch.fails("a", "b", "c", "d", fault=refused())
+            assert watch.breaker.outage is None
+            if not is_answered:
+                raise refused()
+        assert (watch.breaker.outage is None) == is_answered
 
 
 async def test_after_a_pause_one_trial_tries_and_all_go_on() -> None:
@@ -201,9 +215,8 @@ async def test_one_that_tried_without_an_outcome_lets_another_try() -> None:
 async def test_only_an_answer_to_a_later_request_closes_it() -> None:
     """One that was sent before tells of before."""
     watch = Watch()
-    sent = watch.breaker.openings
-    watch.fails("a", "b", "c")
-    watch.breaker.answered(sent)
+    with watch.breaker.request():
+        watch.fails("a", "b", "c")
     assert watch.breaker.outage is not None
     watch.answers()
     assert watch.breaker.outage is None

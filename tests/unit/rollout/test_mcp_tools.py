@@ -159,7 +159,7 @@ async def test_only_the_tools_that_were_named_are_offered() -> None:
 def test_what_an_endpoint_offers_is_known_only_where_the_tools_are_named() -> None:
     """A grader may name a tool that nobody can have listed without starting the server."""
     assert endpoint_tool_names(endpoint(plain()), ROOT) is None
-    assert endpoint_tool_names(endpoint(plain(tools=("look",))), ROOT) == {"look"}
+    assert endpoint_tool_names(endpoint(plain(tools=("look",))), ROOT) == frozenset({"look"})
     assert endpoint_tool_names(endpoint(plain(tools=("look",)), plain()), ROOT) is None
 
 

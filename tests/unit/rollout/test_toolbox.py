@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 from tests.unit.rollout.stage import call, case
 from watchkeeper.domain.case import ScriptedResult, ScriptedTool
+from watchkeeper.domain.ports import ToolSpec
 from watchkeeper.domain.trajectory import ToolCall
-from watchkeeper.errors import UsageError
+from watchkeeper.errors import EndpointFault, UsageError
 from watchkeeper.rollout.toolbox import MAX_RESULT_CHARACTERS, Toolbox, load_python_tools
 
 TEAM = "tests.unit.rollout.team_tools:TOOLS"
@@ -177,3 +179,33 @@ def test_tools_that_cannot_be_used_are_told(reference: str, says: str) -> None:
 def test_without_a_reference_there_are_no_tools() -> None:
     """Most endpoints have none."""
     assert load_python_tools(None, Path()) == {}
+
+
+@dataclass
+class Slow:
+    """A tool whose surroundings fail, or that never comes back."""
+
+    fault: EndpointFault | None = None
+    was_cancelled: asyncio.Event = field(default_factory=asyncio.Event)
+    spec: ToolSpec = field(default_factory=lambda: ToolSpec("slow", "", {}))
+
+    async def call(self, arguments: Mapping[str, object]) -> object:
+        """Raises, or waits."""
+        if self.fault is not None:
+            raise self.fault
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            self.was_cancelled.set()
+            raise
+
+
+async def test_a_fault_behind_a_tool_is_not_for_the_agent() -> None:
+    """It ends the trial, and nothing that was asked at the same time goes on."""
+    slow = Slow()
+    fault = EndpointFault("gone", kind="mcp_server", is_transient=True)
+    box = Toolbox(case(), {"slow": slow, "broken": Slow(fault)})
+    with pytest.raises(EndpointFault, match="gone") as caught:
+        await answered(box, call("slow"), call("broken"))
+    assert caught.value is fault
+    assert slow.was_cancelled.is_set()

@@ -57,12 +57,17 @@ async def ask(services: Services, endpoint: Endpoint) -> Seen:
 
 def _without_secrets(services: Services, served: ServedIdentity) -> ServedIdentity:
     """What a server said of itself is a text like any other."""
-    texts = {
-        name: services.redactor.text(value)
-        for name in ("resolved_model", "lifecycle", "harness_revision", "note")
-        if (value := getattr(served, name)) is not None
-    }
-    return replace(served, **texts)
+
+    def cleaned(text: str | None) -> str | None:
+        return None if text is None else services.redactor.text(text)
+
+    return replace(
+        served,
+        resolved_model=cleaned(served.resolved_model),
+        lifecycle=cleaned(served.lifecycle),
+        harness_revision=cleaned(served.harness_revision),
+        note=cleaned(served.note),
+    )
 
 
 def keep(services: Services, seen: Seen) -> Seen:
