@@ -20,7 +20,6 @@ from tests.layout.conftest import Repository
 _COMES_WITH = {
     "anyio": "mcp",
     "botocore": "boto3",
-    "httpx2": "anthropic",
     "pydantic-core": "pydantic",
     "referencing": "jsonschema",
     "uvicorn": "prefect",

@@ -66,6 +66,11 @@ class Breaker:
         self._suspect: tuple[int, EndpointFault, str] | None = None
 
     @property
+    def is_open(self) -> bool:
+        """Whether trials have to wait."""
+        return self._outage is not None
+
+    @property
     def outage(self) -> Outage | None:
         """Why no trial may begin, or ``None``: they may."""
         return self._outage
@@ -139,7 +144,7 @@ class Breaker:
                 continue
             async with self._sleeper:
                 wait = self._try_at - self._clock.monotonic()
-                if self._outage is None or self._trying is not None:
+                if not self.is_open or self._trying is not None:
                     continue
                 if wait <= 0:
                     self._trying = trial_id

@@ -55,6 +55,7 @@ class Calls:
             session: The conversation.
             observation: What it is told.
             left_s: Seconds that the agent has left.
+
         Raises:
             EndpointFault: It failed for good, as often as it may, or would have to wait too long.
             TimeoutError: The agent's time is over.

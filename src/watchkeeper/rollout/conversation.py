@@ -23,6 +23,7 @@ from watchkeeper.rollout.calls import Calls
 from watchkeeper.rollout.simulated_user import SimulatedTalk
 from watchkeeper.rollout.toolbox import Toolbox
 
+
 @dataclass(slots=True)
 class Conversation:
     """What has happened so far in one trial; ``play`` carries it to its end.

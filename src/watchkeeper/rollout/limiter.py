@@ -129,6 +129,7 @@ class Limiter:
 
         Args:
             patience_s: Seconds that may be waited.
+
         Raises:
             EndpointOverloaded: It would take, or took, longer.
         """

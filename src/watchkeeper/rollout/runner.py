@@ -261,9 +261,8 @@ class TrialRunner:
 
     def _skipped(self, planned: PlannedTrial, reason: str | Outage) -> Trial:
         now = self.clock.now()
-        kind, error = reason, None
-        if isinstance(reason, Outage):
-            kind, error = reason.kind, self.redactor.text(reason.text)
+        kind = reason.kind if isinstance(reason, Outage) else reason
+        error = self.redactor.text(reason.text) if isinstance(reason, Outage) else None
         return unmade_trial(self.plan, self.endpoint, planned, now, "skipped", kind, error)
 
 

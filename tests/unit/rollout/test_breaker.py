@@ -65,7 +65,7 @@ async def test_different_trials_in_a_row_open_it() -> None:
     """The same trial again is no news, and an answer between them is the opposite of an outage."""
     watch = Watch()
     watch.fails("a", "b", "b", "a")
-    assert watch.breaker.outage is None
+    assert not watch.breaker.is_open
     watch.answers()
     watch.fails("c", "d")
     assert await watch.admits("x") is None
@@ -85,7 +85,7 @@ async def test_half_of_the_latest_twenty_requests_open_it() -> None:
         watch.fails(f"t{number}")
         watch.answers()
     watch.answers()
-    assert watch.breaker.outage is None
+    assert not watch.breaker.is_open
     watch.fails("t9")
     assert watch.breaker.outage is not None
     assert "10 of the latest 20" in watch.breaker.outage.text
@@ -97,7 +97,7 @@ async def test_faults_of_single_requests_do_not_open_it() -> None:
     for number in range(40):
         fault = EndpointFault("400", kind="invalid_request", is_transient=False)
         watch.fails(f"t{number}", fault=fault)
-    assert watch.breaker.outage is None
+    assert not watch.breaker.is_open
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ async def test_what_does_not_pass_is_not_waited_for(
     """A spent quota at the first word of it; nobody waits for a key that is wrong."""
     watch = Watch()
     for number in range(trials):
-        assert watch.breaker.outage is None
+        assert not watch.breaker.is_open
         watch.fails(f"t{number}", fault=fault)
     outage = await watch.admits("x")
     assert outage is not None
@@ -127,10 +127,10 @@ async def test_a_row_of_faults_that_stay_waits_for_what_was_asked_before() -> No
         watch = Watch()
         with contextlib.suppress(EndpointFault), watch.breaker.request():
             watch.fails("a", "b", "c", "d", fault=refused())
-            assert watch.breaker.outage is None
+            assert not watch.breaker.is_open
             if not is_answered:
                 raise refused()
-        assert (watch.breaker.outage is None) == is_answered
+        assert watch.breaker.is_open != is_answered
 
 
 async def test_after_a_pause_one_trial_tries_and_all_go_on() -> None:
@@ -153,7 +153,7 @@ async def test_after_a_pause_one_trial_tries_and_all_go_on() -> None:
     await asyncio.gather(*(trial(name) for name in "xyz"))
     assert sorted(admitted) == ["x", "y", "z"]
     assert watch.clock.monotonic() == FIRST_PAUSE_S
-    assert watch.breaker.outage is None
+    assert not watch.breaker.is_open
     assert watch.told[-1] == "an account: answers again, trials go on"
 
 
@@ -219,7 +219,7 @@ async def test_only_an_answer_to_a_later_request_closes_it() -> None:
         watch.fails("a", "b", "c")
     assert watch.breaker.outage is not None
     watch.answers()
-    assert watch.breaker.outage is None
+    assert not watch.breaker.is_open
 
 
 class Provider:

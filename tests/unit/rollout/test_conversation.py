@@ -69,9 +69,7 @@ def test_a_wait_is_spread_by_half_to_either_side(jitter: float) -> None:
 @pytest.mark.parametrize(
     ("asked", "waited"), [(None, 0.5), (0.0, 0.5), (0.2, 0.5), (3.0, 3.0), (600.0, 600.0)]
 )
-async def test_what_the_provider_asks_is_waited_in_full(
-    asked: float | None, waited: float
-) -> None:
+async def test_what_the_provider_asks_is_waited_in_full(asked: float | None, waited: float) -> None:
     """Who comes back earlier is refused again, and has one repetition less."""
     one = scene(busy(asked), answer())
     assert await one.talk.play() == "answered"

@@ -198,6 +198,7 @@ class Slow:
         except asyncio.CancelledError:
             self.was_cancelled.set()
             raise
+        return ""
 
 
 async def test_a_fault_behind_a_tool_is_not_for_the_agent() -> None:
