@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -110,6 +110,8 @@ class Version(_Model):
 
 class Settings(_Model):
     """What a team's own agent behind a URL adds to the common keys."""
+
+    owns_loop: ClassVar[bool] = True
 
     model: Word | None = Field(None, description="what is asked for, where anything is")
     url: Address = Field(description="where the agent is asked")

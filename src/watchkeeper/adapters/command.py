@@ -47,6 +47,7 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
     needs_workspace: ClassVar[bool] = True
+    owns_loop: ClassVar[bool] = True
 
     command: list[Word] = Field(min_length=1, description="the program and its arguments")
     resume: list[Word] = Field(

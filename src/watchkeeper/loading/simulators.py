@@ -65,6 +65,10 @@ def _simulator(
     settings = kind_settings(document, path, name, value, _COMMON, faults)
     if model is None or settings is None:
         return None
+    if getattr(settings, "owns_loop", False):
+        message = f"kind: {model.kind} has a prompt of its own; a simulated user is given one"
+        faults.append(document.fault((*path, "kind"), message))
+        return None
     try:
         prompt = read_text(root / model.prompt, model.prompt)
     except ConfigError as error:

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import math
 from collections import deque
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from watchkeeper.domain.ports import Clock, RateLimits, Step
@@ -18,7 +18,8 @@ from watchkeeper.rollout._bucket import Bucket
 from watchkeeper.rollout._waiting import sleep_unless
 
 DECREASE = 0.7
-LATEST = 12
+SMALLEST_SET = 12
+TROUBLE = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +43,8 @@ class RequestBounds:
 class Request:
     """One request that was let through, when that was, and what its answer told."""
 
+    number: int
     sent: float
-    has_failed: bool = False
     is_refused: bool = False
     tokens: tuple[int, int] | None = None
     limits: RateLimits | None = None
@@ -66,9 +67,10 @@ class Limiter:
     """Lets requests through in the order in which they came, as many as the account bears.
 
     A single refusal (429, 529) is the business of who was refused: the others are answered. Where
-    half of the latest twelve requests were refused, it is the account's: ``retry-after`` then
-    holds everybody, and three tenths fewer are sent at the same time. With every full set of
-    answers it is one more again, up to the endpoint's ``concurrency``.
+    half of a full set of requests was refused (those sent last up to the refused one, as many as
+    may be in flight, at least twelve; fewer where no more were sent), it is the account's:
+    ``retry-after`` then holds everybody, and three tenths fewer are sent at the same time. With
+    every full set of answers it is one more again, up to the endpoint's ``concurrency``.
 
     What the provider says is left is counted down, and nothing is sent that would pass it before
     it is whole again. Requests and tokens per minute are our own bounds; a request is expected to
@@ -85,9 +87,10 @@ class Limiter:
         self._queued = 0
         self._turn = asyncio.Lock()
         self._changed = asyncio.Event()
-        self._latest: deque[Request] = deque(maxlen=LATEST)
+        self._sent_count = 0
+        self._latest: deque[Request] = _latest(bounds)
         self._paused_until = -math.inf
-        self._trouble_at = math.inf
+        self._failed_in_a_row = 0
         self._left: RateLimits | None = None
         self._whole_at = -math.inf
         self._seen = (0, 0, 0)  # answers with tokens, and tokens read and written in all
@@ -103,8 +106,8 @@ class Limiter:
 
     @property
     def is_in_trouble(self) -> bool:
-        """Whether half of the latest requests failed, and none that was sent since was answered."""
-        return self._trouble_at < math.inf
+        """Whether the latest three outcomes were failures, for whatever reason."""
+        return self._failed_in_a_row >= TROUBLE
 
     @property
     def in_flight(self) -> int:
@@ -116,6 +119,7 @@ class Limiter:
         both, now = self._bounds.shared_with(bounds), self._clock.monotonic()
         if both.concurrency > self._bounds.concurrency:
             self._allowed += both.concurrency - self._bounds.concurrency
+            self._latest = _latest(both)
         if both.requests_per_minute != self._bounds.requests_per_minute:
             self._requests = _bucket(both.requests_per_minute, now)
         if both.tokens_per_minute != self._bounds.tokens_per_minute:
@@ -140,17 +144,14 @@ class Limiter:
             yield request
         except EndpointFault as fault:
             self._take(fault.limits if isinstance(fault.limits, RateLimits) else None)
-            request.has_failed = True
-            if not self.is_in_trouble and _is_half(one.has_failed for one in self._latest):
-                self._trouble_at = self._clock.monotonic()
+            self._failed_in_a_row += 1
             if isinstance(fault, EndpointOverloaded):
                 self._refused(request, fault.retry_after_s)
             raise
         else:
             self._correct(expected, request.tokens)
             self._take(request.limits)
-            if request.sent > self._trouble_at:
-                self._trouble_at = math.inf
+            self._failed_in_a_row = 0
             self._allowed = min(self._allowed + 1 / self._allowed, self._bounds.concurrency)
         finally:
             self._in_flight -= 1
@@ -219,7 +220,8 @@ class Limiter:
     def _send(self, expected: tuple[float, float]) -> Request:
         self._in_flight += 1
         now = self._clock.monotonic()
-        request = Request(now)
+        self._sent_count += 1
+        request = Request(self._sent_count, now)
         self._latest.append(request)
         if self._requests is not None:
             self._requests.take(1, now)
@@ -248,13 +250,17 @@ class Limiter:
 
     def _refused(self, request: Request, retry_after_s: float | None) -> None:
         request.is_refused = True
-        count = len(self._latest)
-        if request not in self._latest or not _is_half(one.is_refused for one in self._latest):
+        # What was sent later may still be refused; what was sent earlier would have been by now.
+        size = max(SMALLEST_SET, self.allowed)
+        known = [one for one in self._latest if one.number <= request.number][-size:]
+        count = len(known)
+        is_enough = count == size or request.number == self._sent_count
+        if not known or not is_enough or sum(one.is_refused for one in known) * 2 < count:
             return
         if retry_after_s:
             until = self._clock.monotonic() + retry_after_s
             self._paused_until = max(self._paused_until, until)
-        if count >= min(LATEST, self.allowed):
+        if count >= self.allowed:
             self._allowed = max(1.0, self._allowed * DECREASE)
         elif not retry_after_s:
             return
@@ -271,10 +277,9 @@ class Limiter:
         )
 
 
-def _is_half(flags: Iterable[bool]) -> bool:
-    """Whether at least one, and at least half of them, are true."""
-    known = tuple(flags)
-    return 0 < len(known) <= 2 * sum(known)
+def _latest(bounds: RequestBounds) -> deque[Request]:
+    """Room for all requests in flight, and a full set of those before them."""
+    return deque(maxlen=2 * max(bounds.concurrency, SMALLEST_SET))
 
 
 def _bucket(per_minute: int | None, now: float) -> Bucket | None:

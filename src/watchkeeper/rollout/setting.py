@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from watchkeeper.domain.case import Case
+from watchkeeper.domain.endpoint import Endpoint
 from watchkeeper.place import Place, at_place
+from watchkeeper.rollout.mcp_tools import open_mcp_tools
 from watchkeeper.rollout.toolbox import Tool, Toolbox
 from watchkeeper.rollout.workspace import Workspace, needs_workspace, prepared
 
@@ -31,6 +33,8 @@ class Stage:
     """Prepares the settings of one run's trials, each isolated from every other.
 
     Args:
+        endpoint: Whose MCP servers every trial starts for itself.
+        config_hash: Its configuration hash with what they offered when the run was planned.
         tools: Of the endpoint's Python module.
         folder: Where workspaces are made.
         inherited: The environment of this process.
@@ -38,6 +42,8 @@ class Stage:
         tell: Is given what could not be reset or removed.
     """
 
+    endpoint: Endpoint
+    config_hash: str
     tools: Mapping[str, Tool]
     folder: Path
     inherited: Mapping[str, str]
@@ -64,5 +70,8 @@ class Stage:
                     )
                 )
             path = workspace.path if workspace is not None else None
+            offered = await stack.enter_async_context(
+                open_mcp_tools(self.endpoint, self.inherited, path, self.config_hash)
+            )
             stack.enter_context(at_place(Place(trial_id, case.id, path)))
-            yield Setting(workspace, Toolbox(case, self.tools))
+            yield Setting(workspace, Toolbox(case, {**self.tools, **offered}))

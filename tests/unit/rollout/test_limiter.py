@@ -13,7 +13,7 @@ from tests.unit.rollout.stage import START, answer, busy
 from watchkeeper.clock import SimulatedClock
 from watchkeeper.domain.ports import RateLimits
 from watchkeeper.errors import EndpointFault, EndpointOverloaded, EndpointUnreachable
-from watchkeeper.rollout.limiter import LATEST, Limiter, RequestBounds
+from watchkeeper.rollout.limiter import SMALLEST_SET, Limiter, RequestBounds
 
 PATIENCE_S = 900.0
 
@@ -92,7 +92,7 @@ async def test_no_more_are_in_flight_than_the_endpoint_allows() -> None:
 async def test_a_single_refusal_is_the_business_of_who_was_refused() -> None:
     """The others are answered: they neither wait nor become fewer."""
     line = Line()
-    await line.answers(LATEST)
+    await line.answers(SMALLEST_SET)
     await line.ask(busy(30.0))
     assert await line.ask() == 0
     assert line.limiter.allowed == 8
@@ -125,7 +125,7 @@ async def test_concurrency_falls_by_a_share_and_rises_by_one() -> None:
     """Three tenths less for a full set that was refused; one more for a full set of answers."""
     line = Line(RequestBounds(20))
     for expected in (14, 9, 6, 4):
-        for _ in range(min(LATEST, line.limiter.allowed)):
+        for _ in range(line.limiter.allowed):
             await line.ask(busy())
         assert line.limiter.allowed == expected
     for count in (5, 6, 7):
@@ -159,7 +159,7 @@ async def test_one_request_may_always_be_in_flight() -> None:
 async def test_other_faults_say_nothing_about_the_limits() -> None:
     """A server that cannot be reached is not asked less."""
     line = Line()
-    for _ in range(LATEST):
+    for _ in range(SMALLEST_SET):
         await line.ask(EndpointUnreachable("no", kind="connection", is_transient=True))
     assert line.limiter.allowed == 8
 
@@ -208,7 +208,7 @@ async def test_what_is_unknown_or_enough_holds_nobody(limits: RateLimits | None)
 async def test_a_refusal_too_says_what_is_left() -> None:
     """The headers come with a 429 as well."""
     line = Line()
-    await line.answers(LATEST)
+    await line.answers(SMALLEST_SET)
     fault = EndpointOverloaded(
         "429",
         kind="rate_limited",

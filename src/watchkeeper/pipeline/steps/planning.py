@@ -31,6 +31,7 @@ from watchkeeper.pipeline.steps.instruments import (
     simulator_stamps,
 )
 from watchkeeper.pipeline.steps.work import Workshop
+from watchkeeper.rollout.mcp_tools import check_mcp
 from watchkeeper.rollout.runner import MAX_TRIAL_ATTEMPTS
 from watchkeeper.store.payloads import plan_from_json, to_json
 from watchkeeper.wiring import Services
@@ -56,6 +57,8 @@ async def plan_run(workshop: Workshop, request: RunRequest) -> RunPlan:
     endpoint = services.project.endpoint(request.endpoint)
     suite = services.project.suite(request.suite)
     _check_request(services, endpoint, suite, request)
+    config_hash = await check_mcp(endpoint, services.variables, services.project.root)
+    endpoint = replace(endpoint, config_hash=config_hash)
     asked = request.trial_counts
     case_ids = {case.id for case in suite.cases if asked is None or asked.get(case.id)}
     simulators = connect_simulators(services, suite, case_ids)

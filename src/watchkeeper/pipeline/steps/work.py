@@ -167,6 +167,8 @@ class Workshop:
         services = self.services
         folder = tempfile.TemporaryDirectory(prefix="watchkeeper-", ignore_cleanup_errors=True)
         return Stage(
+            endpoint=services.project.endpoint(endpoint.name),
+            config_hash=endpoint.config_hash,
             tools=load_python_tools(endpoint.harness.tools, services.project.root),
             folder=Path(stack.enter_context(folder)),
             inherited=services.variables,
