@@ -9,6 +9,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 PYTEST_ARGS ?=
+BENCH_ARGS ?=
 UPGRADE ?=
 
 BIN := $(VENV)/bin
@@ -23,7 +24,7 @@ export PREFECT_SERVER_ANALYTICS_ENABLED := false
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check lint style types layers sql schemas schemas-fresh format \
-	bench lock clean
+	bench bench-peers lock clean
 
 help:
 	@echo "make setup     environment with everything (in $(VENV))"
@@ -34,6 +35,7 @@ help:
 	@echo "make format    rewrite Python and SQL in the house's style"
 	@echo "make schemas   rewrite the JSON Schemas in docs/schemas"
 	@echo "make bench     benchmarks, one at a time"
+	@echo "make bench-peers  beside other programs; BENCH_ARGS=--small: minutes, not an hour"
 	@echo "make lock      lock files from pyproject.toml; UPGRADE=--upgrade for newer versions"
 	@echo "make clean     remove what was built; $(VENV) and stores stay"
 
@@ -68,6 +70,11 @@ test: $(STAMPS)/dev
 
 bench: $(STAMPS)/dev
 	$(BIN)/python -m tests.benchmarks
+
+bench-peers: $(STAMPS)/dev
+	@mkdir -p build/bench
+	$(BIN)/python -m infra.bench --json build/bench/result.json \
+		--markdown build/bench/result.md $(BENCH_ARGS)
 
 # --- Checks ---
 

@@ -19,7 +19,7 @@ from infra.bench.scenarios import Sizes, Table, Tell
 WARM_UP = 0.2
 KILLED_AT = 0.9
 _CASES = 500
-_RESULT = "found something worth two kilobytes. " * 55
+_RESULT = "found something that is worth eight kilobytes. " * 170
 
 
 def endurance_table(sizes: Sizes, tell: Tell) -> Table:

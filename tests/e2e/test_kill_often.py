@@ -1,4 +1,4 @@
-"""One run that is killed ten times, now as a command and now as a worker, ends as if it never was."""
+"""A run that is killed ten times, as a command and as a worker in turn, ends as if it never was."""
 
 from __future__ import annotations
 

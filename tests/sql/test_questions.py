@@ -279,6 +279,7 @@ class TestCommand:
             "suite": "basic",
             "run_count": "5",
             "month": "2026-03",
+            "since": "2026-01-01",
         }
         listed = command(stored).stdout.splitlines()[1:]
         for line in listed:

@@ -16,27 +16,11 @@ from watchkeeper.domain.ports import Clock, RateLimits, Step
 from watchkeeper.errors import EndpointFault, EndpointOverloaded
 from watchkeeper.rollout._bucket import Bucket
 from watchkeeper.rollout._waiting import sleep_unless
+from watchkeeper.rollout.bounds import RequestBounds
 
 DECREASE = 0.7
 SMALLEST_SET = 12
 TROUBLE = 3
-
-
-@dataclass(frozen=True, slots=True)
-class RequestBounds:
-    """What the configuration allows; ``None`` means unbounded."""
-
-    concurrency: int
-    requests_per_minute: int | None = None
-    tokens_per_minute: int | None = None
-
-    def shared_with(self, other: RequestBounds) -> RequestBounds:
-        """Of two endpoints with one account: the wider concurrency, the stricter rates."""
-        return RequestBounds(
-            max(self.concurrency, other.concurrency),
-            _smaller(self.requests_per_minute, other.requests_per_minute),
-            _smaller(self.tokens_per_minute, other.tokens_per_minute),
-        )
 
 
 @dataclass(slots=True, eq=False)
@@ -45,7 +29,7 @@ class Request:
 
     number: int
     sent: float
-    is_refused: bool = False
+    refused_until: float | None = None
     tokens: tuple[int, int] | None = None
     limits: RateLimits | None = None
 
@@ -146,7 +130,7 @@ class Limiter:
             self._take(fault.limits if isinstance(fault.limits, RateLimits) else None)
             self._failed_in_a_row += 1
             if isinstance(fault, EndpointOverloaded):
-                self._refused(request, fault.retry_after_s)
+                self._refused(request, fault.retry_after_s or 0.0)
             raise
         else:
             self._correct(expected, request.tokens)
@@ -248,21 +232,22 @@ class Limiter:
         self._left = limits
         self._whole_at = self._clock.monotonic() + limits.reset_s
 
-    def _refused(self, request: Request, retry_after_s: float | None) -> None:
-        request.is_refused = True
+    def _refused(self, request: Request, retry_after_s: float) -> None:
+        now = self._clock.monotonic()
+        request.refused_until = now + retry_after_s
+        if now < self._paused_until:
+            self._paused_until = max(self._paused_until, request.refused_until)
         # What was sent later may still be refused; what was sent earlier would have been by now.
         size = max(SMALLEST_SET, self.allowed)
         known = [one for one in self._latest if one.number <= request.number][-size:]
-        count = len(known)
-        is_enough = count == size or request.number == self._sent_count
-        if not known or not is_enough or sum(one.is_refused for one in known) * 2 < count:
+        refused = [one.refused_until for one in known if one.refused_until is not None]
+        is_enough = len(known) == size or request.number == self._sent_count
+        if not refused or not is_enough or len(refused) * 2 < len(known):
             return
-        if retry_after_s:
-            until = self._clock.monotonic() + retry_after_s
-            self._paused_until = max(self._paused_until, until)
-        if count >= self.allowed:
+        self._paused_until = max(self._paused_until, *refused)
+        if len(known) >= self.allowed:
             self._allowed = max(1.0, self._allowed * DECREASE)
-        elif not retry_after_s:
+        elif self._paused_until <= now:
             return
         self._latest.clear()  # what was in flight meanwhile says nothing new
 
@@ -284,10 +269,6 @@ def _latest(bounds: RequestBounds) -> deque[Request]:
 
 def _bucket(per_minute: int | None, now: float) -> Bucket | None:
     return None if per_minute is None else Bucket(per_minute, now)
-
-
-def _smaller(one: int | None, other: int | None) -> int | None:
-    return min((each for each in (one, other) if each is not None), default=None)
 
 
 def _less(left: RateLimits, read: float, written: float) -> RateLimits:

@@ -1,7 +1,7 @@
 """Runs in the store: rows first, the commit marker last, and every reader begins with the marker.
 
 staging/<run_id>/plan.json              what was promised, before the first call
-staging/<run_id>/<sha256>.jsonl.gz      finished trials and grades, while the run goes on (staging.py)
+staging/<run_id>/<sha256>.jsonl.gz      finished trials and grades, while the run goes on
 trials/run_date=D/run_id=R/<sha256>.parquet   and grades/…, transcripts/…
 commits/<run_id>.json                   THE COMMIT
 verdicts/<run_id>.json                  what was concluded, once
@@ -139,8 +139,12 @@ class RunRecords:
         said = [transcripts_beside(path) for path in journals]
         files: list[CommitFile] = []
         with TemporaryDirectory(prefix="watchkeeper-") as folder:
-            # One thread and one table at a time: it holds the rows of the whole run in memory.
-            connection = tables.connect(threads=1)
+            # One table at a time, by one thread: memory is needed beside the trials' own.
+            connection = tables.connect(
+                memory_limit=tables.memory_to_load([*journals, *said]),
+                threads=1,
+                scratch=Path(folder),
+            )
             try:
                 tables.create_tables(connection, only=_FOLDERS)
                 for table, member in (

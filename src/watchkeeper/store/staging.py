@@ -1,7 +1,7 @@
 """What a run puts aside in the store while it goes on, so that another machine can finish it.
 
 staging/<run_id>/<sha256>.jsonl.gz               finished trials and grades
-staging/<run_id>/<sha256>.transcripts.jsonl.gz   what was said in them, read only where it is missing
+staging/<run_id>/<sha256>.transcripts.jsonl.gz   what was said in them, read where it is missing
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ def staged(
             continue
         try:
             lines = _unpacked(objects, key)
-            missing = [line for line in lines if "trial" in line and _of(line["trial"]) not in known]
+            missing = [
+                line for line in lines if "trial" in line and _of(line["trial"]) not in known
+            ]
             if missing:
                 rows = _unpacked(objects, f"{key.removesuffix(_LINES)}{_TRANSCRIPTS}")
                 said = {_of(row["transcript"]): row["transcript"] for row in rows}

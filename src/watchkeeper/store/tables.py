@@ -14,15 +14,21 @@ from watchkeeper.store.mentions import made_name
 from watchkeeper.store.statements import statements
 
 ROW_GROUP_SIZE = 20_000
+TRANSCRIPT_GROUP_SIZE = 2048  # a group is held in memory, and a transcript may have megabytes
 CATALOG_VERSION = "v1.4.0"
 """The oldest DuckDB that opens catalog.duckdb, whichever version wrote it."""
 _SMALLEST_BUFFER_BYTES = 1024 * 1024
+_LOADING_MB = 512
 
 RECORD_TABLES = ("trial_attempts", "grade_records", "transcripts")
 
 
 def connect(
-    path: str = ":memory:", *, memory_limit: str = "1GB", threads: int = 2
+    path: str = ":memory:",
+    *,
+    memory_limit: str = "1GB",
+    threads: int = 2,
+    scratch: Path | None = None,
 ) -> duckdb.DuckDBPyConnection:
     """A DuckDB connection that reaches for nothing by itself, in UTC.
 
@@ -30,10 +36,13 @@ def connect(
         path: A database file, or memory.
         memory_limit: As DuckDB writes it.
         threads: Worker threads.
+        scratch: Where goes what does not fit into memory; by default as DuckDB chooses.
     """
+    beyond = {} if scratch is None else {"temp_directory": str(scratch)}
     connection = duckdb.connect(
         path,
         config={
+            **beyond,
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
             "memory_limit": memory_limit,
@@ -44,6 +53,16 @@ def connect(
     )
     connection.execute("set timezone = 'UTC'")
     return connection
+
+
+def memory_to_load(files: Iterable[Path]) -> str:
+    """A bound on the memory that rows of such files need on their way into Parquet.
+
+    What is beyond it goes to the disk, so that a run of any size needs the same; only a single
+    long line needs more, several times over.
+    """
+    longest = _longest_line(str(path) for path in files if path.exists())
+    return f"{_LOADING_MB + 16 * longest // 1_000_000}MB"
 
 
 def create_tables(
@@ -162,9 +181,10 @@ def write_parquet(connection: duckdb.DuckDBPyConnection, table: str, path: Path)
         "transcripts": "case_id, trial_id, attempt",
         "grade_records": "case_id, trial_id, attempt, assertion",
     }[table]
+    size = TRANSCRIPT_GROUP_SIZE if table == "transcripts" else ROW_GROUP_SIZE
     connection.execute(
         f"copy (select * from {table} order by {order}) to {_quoted(str(path))} "  # noqa: S608
-        f"(format parquet, compression zstd, row_group_size {ROW_GROUP_SIZE})"
+        f"(format parquet, compression zstd, row_group_size {size})"
     )
     found = connection.execute(f"select count(*) from {table}").fetchone()  # noqa: S608
     return int(found[0]) if found else 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from dataclasses import dataclass, field
 
 import pytest
@@ -13,7 +14,8 @@ from tests.unit.rollout.stage import START, answer, busy
 from watchkeeper.clock import SimulatedClock
 from watchkeeper.domain.ports import RateLimits
 from watchkeeper.errors import EndpointFault, EndpointOverloaded, EndpointUnreachable
-from watchkeeper.rollout.limiter import SMALLEST_SET, Limiter, RequestBounds
+from watchkeeper.rollout.bounds import RequestBounds
+from watchkeeper.rollout.limiter import SMALLEST_SET, Limiter
 
 PATIENCE_S = 900.0
 
@@ -145,6 +147,32 @@ async def test_what_was_in_flight_together_lowers_it_once() -> None:
     end.set()
     await asyncio.gather(*tasks)
     assert line.limiter.allowed == 28
+
+
+async def test_refusals_that_come_late_count_all_the_same() -> None:
+    """By then others have been sent, of which nobody knows yet what becomes of them."""
+    line = Line(RequestBounds(40))
+    ends = [asyncio.Event(), asyncio.Event()]
+    first = [asyncio.create_task(line.ask(busy(9.0), until=ends[0])) for _ in range(40)]
+    await turns(100)
+    second = [asyncio.create_task(line.ask(until=ends[1])) for _ in range(40)]
+    ends[0].set()
+    await turns(400)
+    assert line.limiter.in_flight > 0
+    assert line.limiter.allowed == 28
+    ends[1].set()
+    await asyncio.gather(*first, *second)
+    assert await line.ask() == 9
+
+
+async def test_a_share_that_is_refused_by_chance_changes_nothing() -> None:
+    """One in seven, as a provider may refuse on a busy night: it is asked as much as before."""
+    line = Line(RequestBounds(40))
+    rng = random.Random(1)
+    for _ in range(50):
+        faults = [busy() if rng.random() < 0.15 else None for _ in range(40)]
+        await asyncio.gather(*(line.ask(fault) for fault in faults))
+    assert line.limiter.allowed == 40
 
 
 async def test_one_request_may_always_be_in_flight() -> None:

@@ -19,10 +19,11 @@ from watchkeeper.domain.suite import Suite
 from watchkeeper.domain.trial import Trial
 from watchkeeper.errors import EndpointFault
 from watchkeeper.pipeline.steps.instruments import close_simulators
+from watchkeeper.rollout.bounds import RequestBounds
 from watchkeeper.rollout.breaker import Breaker
 from watchkeeper.rollout.calls import Account
 from watchkeeper.rollout.journal import Journal, RunLock, read_journal, read_transcript
-from watchkeeper.rollout.limiter import Limiter, RequestBounds
+from watchkeeper.rollout.limiter import Limiter
 from watchkeeper.rollout.places import Places
 from watchkeeper.rollout.progress import RunProgress
 from watchkeeper.rollout.runner import TrialRunner
