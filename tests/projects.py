@@ -25,7 +25,7 @@ WATCHKEEPER: dict[str, Any] = {
     "store": "file:./store",
     "timezone": "UTC",
     "platform_owner": "platform",
-    "limits": {"confirm_delay_minutes": 0},
+    "limits": {"confirm_delay_minutes": 0, "provider_wait_minutes": 0},
 }
 OWNERS: dict[str, Any] = {"team": {}, "platform": {}}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from functools import partial
 from urllib.parse import urlsplit
 
 CONNECTIONS = 100
@@ -54,13 +55,12 @@ def requests_per_second(url: str, requests: int) -> float:
     async def ask() -> float:
         loop = asyncio.get_running_loop()
         address = urlsplit(url)
+        host, port = address.hostname or "", address.port or 80
         started = time.monotonic()
         ends = [loop.create_future() for _ in range(CONNECTIONS)]
         each = max(requests // CONNECTIONS, 1)
         for end in ends:
-            await loop.create_connection(
-                lambda end=end: _Client(each, end), address.hostname, address.port
-            )
+            await loop.create_connection(partial(_Client, each, end), host, port)
         await asyncio.gather(*ends)
         return each * CONNECTIONS / (time.monotonic() - started)
 

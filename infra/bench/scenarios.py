@@ -176,7 +176,7 @@ def _taken(contestant: Contestant, shape: tuple[int, int, float], *, are_faulty:
         cost = run(contestant.command(job, Path(scratch)))
         counts = server.counts()
     asked, answered = int(counts["asked"]), int(counts["answered"].get("200", 0))
-    if answered != job.calls:
+    if answered < job.calls or (answered > job.calls and not are_faulty):
         raise CommandFailed(f"the model answered {answered} times, not {job.calls}: no comparison")
     return Taken(cost, asked, float(counts["first_at"]) - cost.started_at)
 

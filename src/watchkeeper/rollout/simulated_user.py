@@ -2,63 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from watchkeeper.domain.case import Case
 from watchkeeper.domain.content import UserTurn
 from watchkeeper.domain.endpoint import PriceTable
-from watchkeeper.domain.ports import Adapter, Clock, Observation, Session, Step
+from watchkeeper.domain.ports import Adapter, Session
 from watchkeeper.domain.pricing import rounds_cost_usd
 from watchkeeper.domain.simulator import OPENING, Simulator
 from watchkeeper.domain.trajectory import ZERO_USAGE, Round
 from watchkeeper.domain.trial import SimulatorUse
 from watchkeeper.errors import EndpointFault, EndpointUnreachable
+from watchkeeper.rollout.calls import Account, Calls
 
-FIRST_BACKOFF_S = 0.5
-LONGEST_BACKOFF_S = 20.0
+ANSWER_S = 300.0
 
 
 @dataclass(frozen=True, slots=True)
 class OpenSimulator:
-    """A simulated user whose model can be asked."""
+    """A simulated user whose model can be asked; ``account`` holds its provider's limits."""
 
     simulator: Simulator
     adapter: Adapter
-
-
-@dataclass(frozen=True, slots=True)
-class RetriedSession:
-    """A session whose steps are repeated within bounds where only the infrastructure failed."""
-
-    session: Session
-    retries: int
-    clock: Clock
-    jitter: Callable[[], float]
-
-    async def step(self, observation: Observation) -> Step:
-        """What the session does next.
-
-        Raises:
-            EndpointFault: It failed for good, or as often as it may.
-        """
-        backoff = FIRST_BACKOFF_S
-        for retries_left in range(self.retries, -1, -1):
-            try:
-                return await self.session.step(observation)
-            except EndpointFault as fault:
-                if not fault.is_transient or retries_left == 0:
-                    raise
-                asked = min(fault.retry_after_s or 0.0, LONGEST_BACKOFF_S)
-                wait = max(backoff * (0.5 + self.jitter()), asked)
-            await self.clock.sleep(wait)
-            backoff = min(backoff * 2, LONGEST_BACKOFF_S)
-        raise AssertionError("the last retry returns or raises")
-
-    async def close(self) -> None:
-        """Ends the conversation; never raises."""
-        await self.session.close()
+    account: Account
 
 
 @dataclass(slots=True)
@@ -71,6 +38,7 @@ class SimulatedTalk:
     simulator: Simulator
     case: Case
     session: Session
+    calls: Calls
     prices: PriceTable
     started_at: datetime
     rounds: list[Round] = field(default_factory=list)
@@ -88,7 +56,10 @@ class SimulatedTalk:
         self._check_bounds()
         told = answer if self._turn_count else self._opening(answer)
         try:
-            step = await self.session.step(UserTurn(told))
+            step = await self.calls.step(self.session, UserTurn(told), ANSWER_S)
+        except TimeoutError as error:
+            what = f"no answer within {ANSWER_S:g} s"
+            raise self._fault(what, "simulator", is_transient=True) from error
         except EndpointFault as fault:
             raise self._fault(f"{fault.kind}: {fault}", "simulator", is_transient=True) from fault
         self.rounds.extend(step.rounds)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -262,8 +262,8 @@ async def run(parts: Bench, after: int, for_s: float) -> tuple[list[Trial], Prov
     asked = RunRequest("run-1", "agent", "basic", "on_demand", "test", 7)
     plan = await steps.plan_run(asked)
     one = steps.workshop.runs["run-1"]
-    provider = Provider(one.runner.adapter, parts.clock, after, for_s)
-    one.runner.adapter = provider  # type: ignore[assignment]
+    provider = Provider(one.runner.maker.adapter, parts.clock, after, for_s)
+    one.runner.maker = replace(one.runner.maker, adapter=provider)  # type: ignore[arg-type]
     trials = await steps.run_shard("run-1", plan.trials)
     await steps.workshop.close("run-1", is_committed=False)
     return list(trials), provider, steps

@@ -24,8 +24,8 @@ from watchkeeper.domain.ports import Session, TrialBrief
 from watchkeeper.domain.run import RunRequest
 from watchkeeper.domain.trial import Trial
 from watchkeeper.pipeline.steps.work import OpenRun
+from watchkeeper.rollout.attempt import MAX_ERROR_CHARACTERS
 from watchkeeper.rollout.journal import read_journal, read_transcript
-from watchkeeper.rollout.runner import MAX_ERROR_CHARACTERS
 
 PRICES = {
     "source": "test",
@@ -264,7 +264,7 @@ async def test_a_bug_of_ours_is_a_harness_error_and_no_end_of_the_run(tmp_path: 
     ):
         one, steps = await opened(project(tmp_path / where))
         broken = Broken(where)
-        one.runner.adapter = broken  # type: ignore[assignment]
+        one.runner.maker = replace(one.runner.maker, adapter=broken)  # type: ignore[arg-type]
         trials = await one.runner.run(one.plan.trials)
         await steps.workshop.close("run-1", is_committed=False)
         assert {(x.status, x.error_kind, x.error, x.attempt) for x in trials} == {
@@ -277,7 +277,7 @@ async def test_a_bug_of_ours_is_a_harness_error_and_no_end_of_the_run(tmp_path: 
 async def test_no_more_trials_are_in_flight_than_the_endpoint_allows(tmp_path: Path) -> None:
     """The semaphore is the endpoint's, whatever the shard holds."""
     one, steps = await opened(project(tmp_path, endpoint={"concurrency": 3}, cases=10))
-    real, open_now, most = one.runner.adapter, 0, 0
+    real, open_now, most = one.runner.maker.adapter, 0, 0
 
     class Counting:
         async def open(self, brief: TrialBrief) -> Session:
@@ -296,7 +296,7 @@ async def test_no_more_trials_are_in_flight_than_the_endpoint_allows(tmp_path: P
             session.close = closing  # type: ignore[method-assign]
             return session
 
-    one.runner.adapter = Counting()  # type: ignore[assignment]
+    one.runner.maker = replace(one.runner.maker, adapter=Counting())  # type: ignore[arg-type]
     assert len(await one.runner.run(one.plan.trials)) == 30
     await steps.workshop.close("run-1", is_committed=False)
     assert most == 3
@@ -341,7 +341,7 @@ async def test_an_error_is_redacted_before_it_is_shortened(tmp_path: Path) -> No
         async def step(self, observation: object) -> object:
             raise RuntimeError("x" * (MAX_ERROR_CHARACTERS - 20) + secret)
 
-    one.runner.adapter = Telling("step")  # type: ignore[assignment]
+    one.runner.maker = replace(one.runner.maker, adapter=Telling("step"))  # type: ignore[arg-type]
     trials = await one.runner.run(one.plan.trials)
     await steps.workshop.close("run-1", is_committed=False)
     assert all("hunt" not in (trial.error or "") for trial in trials)

@@ -28,7 +28,8 @@ from watchkeeper.domain.endpoint import Endpoint
 from watchkeeper.domain.ports import Observation, Step
 from watchkeeper.domain.simulator import Simulator
 from watchkeeper.errors import EndpointFault
-from watchkeeper.rollout.simulated_user import RetriedSession, SimulatedTalk
+from watchkeeper.rollout.calls import Calls
+from watchkeeper.rollout.simulated_user import SimulatedTalk
 
 USER = SimulatedUser("grumpy", "identity", "a refund for order 77")
 CASE = case("hello", "I want my money back", user=USER)
@@ -40,11 +41,16 @@ def simulator(**more: Any) -> Simulator:
     return replace(Simulator("grumpy", endpoint, 3, "[END]"), **more)
 
 
+def calls_of(one: Scene) -> Calls:
+    """Its requests, each repeated three times at most."""
+    return Calls("trial", 3, one.clock, lambda: 0.5)
+
+
 def with_user(agent: list[Act], user: list[Act], **more: Any) -> tuple[Scene, SimulatedTalk]:
     """A trial whose user is played, and the user's side of it."""
     one = scene(*agent, on=CASE, prices=A_DOLLAR_A_TOKEN)
     played = Played(user, one.clock)
-    talk = SimulatedTalk(simulator(**more), CASE, played, A_DOLLAR_A_TOKEN, START)
+    talk = SimulatedTalk(simulator(**more), CASE, played, calls_of(one), A_DOLLAR_A_TOKEN, START)
     one.talk.user = talk
     return one, talk
 
@@ -69,7 +75,8 @@ async def test_it_is_told_its_goal_once_and_then_each_answer() -> None:
     """The first message holds what was said so far; the later ones are the agent's words."""
     one = scene(answer("hi"), answer("which order?"), answer("done"), on=CASE)
     played = Played([answer("77"), answer("[END]")], one.clock)
-    one.talk.user = SimulatedTalk(simulator(), CASE, played, A_DOLLAR_A_TOKEN, START)
+    calls = calls_of(one)
+    one.talk.user = SimulatedTalk(simulator(), CASE, played, calls, A_DOLLAR_A_TOKEN, START)
     await one.talk.play()
     first, second = [given.text for given in played.seen if isinstance(given, UserTurn)]
     for text in ("a refund for order 77", "I want my money back", "which order?", "[END]"):
@@ -130,7 +137,7 @@ async def test_its_time_is_not_the_agents() -> None:
 )
 async def test_its_failure_is_the_instruments(act: Act, kind: str, is_transient: bool) -> None:
     """Nothing that the simulator does is the agent's failure; what the agent did stays."""
-    one, _ = with_user([answer("hi"), answer("which order?")], [act])
+    one, _ = with_user([answer("hi"), answer("which order?")], [act] * 4)
     with pytest.raises(EndpointFault, match="simulated user 'grumpy'") as caught:
         await one.talk.play()
     assert (caught.value.kind, caught.value.is_transient) == (kind, is_transient)
@@ -172,14 +179,11 @@ def test_its_identity_is_all_that_decides_what_it_says(
 
 
 async def test_its_requests_are_repeated_within_bounds() -> None:
-    """A fault that passes is not seen; a lasting one, or one too many, is."""
-    one = scene(on=CASE)
-    played = Played([busy(3.0), busy(), answer("x"), busy(), busy(), busy(), refused()], one.clock)
-    session = RetriedSession(played, 2, one.clock, lambda: 0.5)
-    assert (await session.step(UserTurn("a"))).answer == "x"
-    assert played.at == [0.0, 3.0, 4.0]
-    with pytest.raises(EndpointFault, match="529"):
-        await session.step(UserTurn("b"))
-    with pytest.raises(EndpointFault, match="401"):
-        await session.step(UserTurn("c"))
-    assert len(played.seen) == 7
+    """A fault that passes is not seen; a lasting one, or one too many, is the instrument's."""
+    one, talk = with_user([answer("hi")] * 9, [busy(3.0), busy(), answer("x"), refused()])
+    with pytest.raises(EndpointFault, match="401") as caught:
+        await one.talk.play()
+    assert caught.value.kind == "simulator"
+    assert talk.calls.retry_count == 2
+    assert talk.calls.waited_s == 4.0
+    assert one.talk.calls.retry_count == 0

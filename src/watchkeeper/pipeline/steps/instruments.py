@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
 
 from watchkeeper.domain.run import SimulatorStamp
 from watchkeeper.domain.suite import Suite
@@ -10,9 +11,12 @@ from watchkeeper.errors import EndpointFault
 from watchkeeper.rollout.simulated_user import OpenSimulator
 from watchkeeper.wiring import Services
 
+if TYPE_CHECKING:
+    from watchkeeper.pipeline.steps.work import Workshop
+
 
 def connect_simulators(
-    services: Services, suite: Suite, case_ids: Collection[str]
+    workshop: Workshop, suite: Suite, case_ids: Collection[str]
 ) -> dict[str, OpenSimulator]:
     """The simulated users of some cases, by name; no call is made yet.
 
@@ -20,11 +24,13 @@ def connect_simulators(
         UsageError: A secret that one of them needs is not set.
     """
     names = {case.user.simulator for case in suite.cases if case.user and case.id in case_ids}
-    known = services.project.simulators
-    return {
-        name: OpenSimulator(known[name], services.connect(known[name].endpoint))
-        for name in sorted(names)
-    }
+    services, opened = workshop.services, {}
+    for name in sorted(names):
+        simulator = services.project.simulators[name]
+        adapter = services.connect(simulator.endpoint)
+        account = workshop.account(simulator.endpoint, adapter)
+        opened[name] = OpenSimulator(simulator, adapter, account)
+    return opened
 
 
 async def simulator_stamps(

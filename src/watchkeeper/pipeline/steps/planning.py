@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 
 from watchkeeper import __version__
 from watchkeeper.domain.endpoint import Endpoint, ServedIdentity
@@ -15,6 +17,7 @@ from watchkeeper.domain.run import (
     CaseStamp,
     GateStamp,
     Manifest,
+    Purpose,
     RunPlan,
     RunRequest,
     SimulatorStamp,
@@ -38,6 +41,9 @@ from watchkeeper.wiring import Services
 
 RESOLVE_TRIES = 3
 RESOLVE_WAIT_S = 2.0
+OUTAGE_WAIT_S = 30.0
+LONGEST_WAIT_S = 600.0
+ATTENDED: frozenset[Purpose] = frozenset({"on_demand", "ci", "migration"})
 FREE_KINDS = frozenset({"scripted"})
 
 
@@ -61,10 +67,10 @@ async def plan_run(workshop: Workshop, request: RunRequest) -> RunPlan:
     endpoint = replace(endpoint, config_hash=config_hash)
     asked = request.trial_counts
     case_ids = {case.id for case in suite.cases if asked is None or asked.get(case.id)}
-    simulators = connect_simulators(services, suite, case_ids)
+    simulators = connect_simulators(workshop, suite, case_ids)
     adapter = services.connect(endpoint)
     try:
-        identity, fault = await _resolve(services, endpoint, adapter)
+        identity, fault = await _resolve(services, request, endpoint, adapter)
         if request.purpose == "nightly":
             await asyncio.to_thread(watching.announce_retirement, services, endpoint, identity)
         watching.refuse_retired(endpoint, identity)
@@ -111,21 +117,42 @@ def _check_request(
 
 
 async def _resolve(
-    services: Services, endpoint: Endpoint, adapter: Adapter
+    services: Services, request: RunRequest, endpoint: Endpoint, adapter: Adapter
 ) -> tuple[ServedIdentity, EndpointFault | None]:
-    """What is served now, or why that cannot be told."""
+    """What is served now, or why that cannot be told.
+
+    A run that nobody waits for waits out an outage at its start as it does later on: until its
+    ``finish_by``, else for ``provider_wait_minutes``.
+    """
+    clock = services.clock
+    patience = timedelta(minutes=services.project.provider_wait_minutes)
+    until = clock.now() if request.purpose in ATTENDED else request.finish_by
+    until = until or clock.now() + patience
     fault: EndpointFault | None = None
-    for attempt in range(1, RESOLVE_TRIES + 1):
+    for pause in _pauses():
         try:
             return _noted(endpoint, await adapter.resolve()), None
         except EndpointFault as error:
             fault = error
-            if not error.is_transient or attempt == RESOLVE_TRIES:
-                break
-            await services.clock.sleep(RESOLVE_WAIT_S * attempt)
+        is_short = pause <= RESOLVE_WAIT_S * RESOLVE_TRIES
+        is_within = is_short or clock.now() + timedelta(seconds=pause) < until
+        if not fault.is_transient or not is_within:
+            break
+        if not is_short:
+            services.tell(f"{endpoint.name}: {fault}; asked again in {pause:g} s")
+        await clock.sleep(pause)
     note = services.redactor.text(f"not resolved: {fault}")[:500]
     services.tell(f"{endpoint.name}: {note}")
     return _noted(endpoint, ServedIdentity(endpoint.requested_model, None, note=note)), fault
+
+
+def _pauses() -> Iterator[float]:
+    """Seconds between two tries: a few short ones, then longer and longer ones without end."""
+    yield from (RESOLVE_WAIT_S * number for number in range(1, RESOLVE_TRIES))
+    pause = OUTAGE_WAIT_S
+    while True:
+        yield pause
+        pause = min(pause * 2, LONGEST_WAIT_S)
 
 
 def _noted(endpoint: Endpoint, identity: ServedIdentity) -> ServedIdentity:

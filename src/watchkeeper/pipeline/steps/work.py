@@ -19,6 +19,7 @@ from watchkeeper.domain.suite import Suite
 from watchkeeper.domain.trial import Trial
 from watchkeeper.errors import EndpointFault
 from watchkeeper.pipeline.steps.instruments import close_simulators
+from watchkeeper.rollout.attempt import TrialMaker
 from watchkeeper.rollout.bounds import RequestBounds
 from watchkeeper.rollout.breaker import Breaker
 from watchkeeper.rollout.calls import Account
@@ -102,23 +103,26 @@ class Workshop:
                 trial_tokens=suite.limits.tokens,
             )
             spending = Spending(limits, self.night)
-            runner = TrialRunner(
+            maker = TrialMaker(
                 plan=plan,
                 suite=suite,
                 endpoint=endpoint,
                 adapter=adapter,
                 stage=self._stage(endpoint, stack),
                 prices=services.project.prices,
-                spending=spending,
-                journal=journal,
                 redactor=services.redactor,
                 clock=services.clock,
                 places=self.places.setdefault(endpoint.name, Places(endpoint.concurrency)),
                 account=self.account(endpoint, adapter),
                 wait_s=services.project.wait_seconds,
-                patience=timedelta(minutes=services.project.provider_wait_minutes),
                 progress=self._followed(plan, stack),
                 simulators=simulators,
+            )
+            runner = TrialRunner(
+                maker=maker,
+                spending=spending,
+                journal=journal,
+                patience=timedelta(minutes=services.project.provider_wait_minutes),
                 finish_by=plan.manifest.finish_by,
             )
             run = OpenRun(
@@ -233,7 +237,7 @@ class Workshop:
                 run.ungraded[key] = line
             trial = counted_trial(row)
             spending.count(trial)
-            run.runner.progress.counted(trial)
+            run.runner.maker.progress.counted(trial)
             if line.get("again"):
                 run.again.add(key[0])
             return True
