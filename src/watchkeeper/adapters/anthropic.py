@@ -7,13 +7,13 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from watchkeeper.adapters._anthropic_messages import ACCEPTED_MEDIA, MessagesWire, identity
-from watchkeeper.adapters._model_adapter import ModelAdapter
-from watchkeeper.adapters._model_faults import Faults
-from watchkeeper.adapters._model_list import listed_models
-from watchkeeper.adapters._model_requests import Line
-from watchkeeper.adapters._model_settings import ModelSettings, key_of
-from watchkeeper.adapters._rate_limits import anthropic_limits
+from watchkeeper.adapters._anthropic.messages import ACCEPTED_MEDIA, MessagesWire, identity
+from watchkeeper.adapters._model.adapter import ModelAdapter
+from watchkeeper.adapters._model.faults import Faults
+from watchkeeper.adapters._model.list import listed_models
+from watchkeeper.adapters._model.rate_limits import anthropic_limits
+from watchkeeper.adapters._model.requests import Line
+from watchkeeper.adapters._model.settings import ModelSettings, key_of
 from watchkeeper.domain.endpoint import Endpoint, ListedModel
 from watchkeeper.domain.ports import Adapter, Clock
 from watchkeeper.domain.redaction import Redactor

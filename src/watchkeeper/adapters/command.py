@@ -2,7 +2,7 @@
 
 It runs in the trial's workspace, with the few variables that it is given, within bounds of time,
 output and disk, and nothing that it started is there afterwards. Its output is in a format that
-``_command_output`` reads; a program owns its loop, so every step ends its turn.
+``_command.output`` reads; a program owns its loop, so every step ends its turn.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from pydantic import (
     model_validator,
 )
 
-from watchkeeper.adapters._command_output import UNVERIFIABLE, Format
-from watchkeeper.adapters._command_session import Command, CommandSession, used_placeholders
+from watchkeeper.adapters._command.output import UNVERIFIABLE, Format
+from watchkeeper.adapters._command.session import Command, CommandSession, used_placeholders
 from watchkeeper.adapters._harness import harness_revision
 from watchkeeper.adapters._own_loop import OWN_LOOP_REFUSAL
 from watchkeeper.domain.case import Case

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from watchkeeper.adapters._harness import harness_revision
-from watchkeeper.adapters._http_faults import Faults
-from watchkeeper.adapters._http_mapping import name_of
-from watchkeeper.adapters._http_settings import Settings, Version
+from watchkeeper.adapters._http.faults import Faults
+from watchkeeper.adapters._http.mapping import name_of
+from watchkeeper.adapters._http.settings import Settings, Version
 from watchkeeper.adapters._reported import Unreadable, clean, read_json
 from watchkeeper.domain.endpoint import Endpoint, Harness, ServedIdentity
 from watchkeeper.domain.ports import Adapter, Clock, Session, TrialBrief
@@ -22,7 +22,7 @@ from watchkeeper.domain.references import NotSet, referred_variable, value_of
 from watchkeeper.errors import UsageError
 
 if TYPE_CHECKING:
-    from watchkeeper.adapters._http_wire import Wire
+    from watchkeeper.adapters._http.wire import Wire
 
 __all__ = ["Settings", "connect"]
 
@@ -41,8 +41,8 @@ def connect(endpoint: Endpoint, variables: Mapping[str, str], root: Path, clock:
     headers, secrets = _headers(settings, variables, where)
 
     # The client takes a tenth of a second, which a command that calls no agent should not pay.
-    from watchkeeper.adapters._http_exchange import Bounds, Exchange  # noqa: PLC0415
-    from watchkeeper.adapters._http_wire import Wire  # noqa: PLC0415
+    from watchkeeper.adapters._http.exchange import Bounds, Exchange  # noqa: PLC0415
+    from watchkeeper.adapters._http.wire import Wire  # noqa: PLC0415
 
     faults = Faults(endpoint.name, Redactor(secrets))
     bounds = Bounds(settings.request_seconds, settings.max_response_bytes)
@@ -122,7 +122,7 @@ class _HttpAdapter:
         if not has_place and any(turn.attachments for turn in brief.case.turns):
             what = "the case sends files, and 'request' has no {{attachments}} to put them in"
             raise self._wire.faults.refused("media_refused", what)
-        from watchkeeper.adapters._http_session import HttpSession  # noqa: PLC0415
+        from watchkeeper.adapters._http.session import HttpSession  # noqa: PLC0415
 
         return HttpSession(self._wire, brief)
 

@@ -10,15 +10,15 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from watchkeeper.adapters._model_adapter import ModelAdapter, Wire
-from watchkeeper.adapters._model_faults import Faults
-from watchkeeper.adapters._model_list import listed_models
-from watchkeeper.adapters._model_requests import Line
-from watchkeeper.adapters._model_settings import key_of
-from watchkeeper.adapters._openai_chat import ChatWire
-from watchkeeper.adapters._openai_common import ACCEPTED_MEDIA, Settings, identity
-from watchkeeper.adapters._openai_responses import ResponsesWire
-from watchkeeper.adapters._rate_limits import openai_limits
+from watchkeeper.adapters._model.adapter import ModelAdapter, Wire
+from watchkeeper.adapters._model.faults import Faults
+from watchkeeper.adapters._model.list import listed_models
+from watchkeeper.adapters._model.rate_limits import openai_limits
+from watchkeeper.adapters._model.requests import Line
+from watchkeeper.adapters._model.settings import key_of
+from watchkeeper.adapters._openai.chat import ChatWire
+from watchkeeper.adapters._openai.common import ACCEPTED_MEDIA, Settings, identity
+from watchkeeper.adapters._openai.responses import ResponsesWire
 from watchkeeper.domain.endpoint import Endpoint, ListedModel
 from watchkeeper.domain.ports import Adapter, Clock
 from watchkeeper.domain.redaction import Redactor

@@ -25,11 +25,11 @@ from pydantic import (
     model_validator,
 )
 
+from watchkeeper.adapters._command.stream_faults import one_line
 from watchkeeper.adapters._harness import harness_revision
-from watchkeeper.adapters._python_process import PythonAgent, Worker
-from watchkeeper.adapters._python_session import PythonSession
+from watchkeeper.adapters._python.process import PythonAgent, Worker
+from watchkeeper.adapters._python.session import PythonSession
 from watchkeeper.adapters._reported import Unreadable
-from watchkeeper.adapters._stream_faults import one_line
 from watchkeeper.domain.endpoint import Endpoint, ServedIdentity
 from watchkeeper.domain.ports import Adapter, Clock, Session, TrialBrief
 from watchkeeper.domain.redaction import Redactor

@@ -44,11 +44,11 @@ def refusals(
 
 def _reason(endpoint: Endpoint, case: Case) -> str | None:
     """Why the kind of an endpoint cannot be asked a case, where its module knows that."""
-    accepted = getattr(adapter_module(endpoint.kind), "accepted_media", None)
-    shown = {one.media_type for turn in case.turns for one in turn.attachments}
-    for media_type in sorted(shown) if callable(accepted) else ():
-        if not any(fnmatchcase(media_type, pattern) for pattern in accepted()):
-            return f"they hold {media_type}; its API takes {', '.join(accepted())}"
+    told = getattr(adapter_module(endpoint.kind), "accepted_media", None)
+    accepted: tuple[str, ...] = told() if callable(told) else ("*",)
+    for media_type in sorted({one.media_type for turn in case.turns for one in turn.attachments}):
+        if not any(fnmatchcase(media_type, pattern) for pattern in accepted):
+            return f"they hold {media_type}; its API takes {', '.join(accepted)}"
     refused = getattr(endpoint.settings, "refused", None)
     reason = refused(case) if callable(refused) else None
     return str(reason) if reason is not None else None

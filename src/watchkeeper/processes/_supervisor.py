@@ -78,7 +78,7 @@ def _order(descriptor: int) -> dict[str, Any] | None:
         if not piece:
             return None
         found += piece
-    return marshal.loads(found) if found else None  # type: ignore[no-any-return]  # noqa: S302
+    return marshal.loads(found) if found else None  # noqa: S302
 
 
 def _tell(descriptor: int, line: str) -> None:

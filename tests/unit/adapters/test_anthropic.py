@@ -21,10 +21,10 @@ from tests.servers import anthropic_replies as api
 from tests.servers.anthropic_server import anthropic_server
 from tests.servers.loopback import LoopbackServer, Reply, Request
 from watchkeeper.adapters import adapter_kinds, adapter_module
-from watchkeeper.adapters._anthropic_messages import read_usage
+from watchkeeper.adapters._anthropic.messages import read_usage
 from watchkeeper.adapters._harness import git_revision
-from watchkeeper.adapters._model_faults import retry_after_s
-from watchkeeper.adapters._model_json import MAX_DEPTH
+from watchkeeper.adapters._model.faults import retry_after_s
+from watchkeeper.adapters._model.json import MAX_DEPTH
 from watchkeeper.adapters.anthropic import Settings, connect
 from watchkeeper.clock import SimulatedClock, SystemClock
 from watchkeeper.domain.case import Case, TrialLimits

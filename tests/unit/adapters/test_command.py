@@ -15,7 +15,7 @@ import pytest
 from pydantic import ValidationError
 
 from watchkeeper.adapters import adapter_module
-from watchkeeper.adapters._command_session import CommandSession
+from watchkeeper.adapters._command.session import CommandSession
 from watchkeeper.clock import SystemClock
 from watchkeeper.domain.case import Case, SimulatedUser, TrialLimits
 from watchkeeper.domain.content import Attachment, UserTurn

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from watchkeeper.adapters._claude_stream import ClaudeStream
+from watchkeeper.adapters._command.claude import ClaudeStream
 from watchkeeper.adapters._reported_format import Unreadable
 from watchkeeper.domain.ports import Step
 from watchkeeper.domain.trajectory import Trajectory, Usage

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from watchkeeper.adapters._codex_stream import CodexStream
+from watchkeeper.adapters._command.codex import CodexStream
 from watchkeeper.adapters._reported_format import Unreadable
 from watchkeeper.domain.trajectory import Trajectory, Usage
 from watchkeeper.errors import EndpointFault

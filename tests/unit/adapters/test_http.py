@@ -224,7 +224,7 @@ async def test_a_session_id_is_handed_back(stream: str) -> None:
 
 
 async def test_a_repeated_request_carries_the_same_idempotency_key() -> None:
-    """An agent that honours it does nothing twice; the next turn, and the next attempt, have others."""
+    """An agent that honours it does nothing twice; another turn or attempt has another."""
     answers = [report(answer=text) for text in "xyz"]
     replies = iter([Reply(503), *answers])
     async with agent(lambda _: next(replies)) as (adapter, server):

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from watchkeeper.adapters._rate_limits import anthropic_limits, openai_limits
+from watchkeeper.adapters._model.rate_limits import anthropic_limits, openai_limits
 from watchkeeper.domain.ports import RateLimits
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import copy
 from typing import Literal
 
-from watchkeeper.adapters._claude_stream import ClaudeStream
-from watchkeeper.adapters._codex_stream import CodexStream
+from watchkeeper.adapters._command.claude import ClaudeStream
+from watchkeeper.adapters._command.codex import CodexStream
+from watchkeeper.adapters._command.stream_rounds import StreamReader, event_of
 from watchkeeper.adapters._reported import ReportedStream, Unreadable, read_json, read_reported
-from watchkeeper.adapters._stream_rounds import StreamReader, event_of
 from watchkeeper.domain.ports import Step
 from watchkeeper.domain.redaction import whole_text
 from watchkeeper.domain.trajectory import Round, Usage

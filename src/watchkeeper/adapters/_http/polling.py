@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from urllib.parse import quote
 
-from watchkeeper.adapters._http_exchange import Answer, joined, origin
-from watchkeeper.adapters._http_mapping import as_text, name_of
-from watchkeeper.adapters._http_settings import JOB, Poll
-from watchkeeper.adapters._http_wire import Wire
+from watchkeeper.adapters._http.exchange import Answer, joined, origin
+from watchkeeper.adapters._http.mapping import as_text, name_of
+from watchkeeper.adapters._http.settings import JOB, Poll
+from watchkeeper.adapters._http.wire import Wire
 from watchkeeper.domain.ports import Step
 from watchkeeper.errors import EndpointFault
 

@@ -16,7 +16,7 @@ from watchkeeper.processes import Bounds, Ended, run_bounded
 
 GRACE_S = 2.0
 _KILL_S = 15.0
-_WORKER = Path(__file__).with_name("_python_worker.py")
+_WORKER = Path(__file__).with_name("worker.py")
 
 Said = Mapping[str, object]
 

@@ -11,9 +11,8 @@ import json
 import re
 from collections.abc import Mapping
 
-from watchkeeper.adapters._reported_format import Unreadable
-from watchkeeper.adapters._stream_faults import provider_fault
-from watchkeeper.adapters._stream_rounds import (
+from watchkeeper.adapters._command.stream_faults import provider_fault
+from watchkeeper.adapters._command.stream_rounds import (
     Json,
     OpenCall,
     OpenRound,
@@ -23,6 +22,7 @@ from watchkeeper.adapters._stream_rounds import (
     text_of,
     texts,
 )
+from watchkeeper.adapters._reported_format import Unreadable
 from watchkeeper.domain.ports import Step
 from watchkeeper.domain.trajectory import Round, Usage
 

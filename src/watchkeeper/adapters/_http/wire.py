@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from watchkeeper.adapters._http_exchange import Answer, Exchange
-from watchkeeper.adapters._http_faults import Faults
-from watchkeeper.adapters._http_mapping import as_text, found
-from watchkeeper.adapters._http_settings import Settings
+from watchkeeper.adapters._http.exchange import Answer, Exchange
+from watchkeeper.adapters._http.faults import Faults
+from watchkeeper.adapters._http.mapping import as_text, found
+from watchkeeper.adapters._http.settings import Settings
 from watchkeeper.adapters._reported import Unreadable, clean, read_json, read_reported
 from watchkeeper.domain.ports import Clock, Step
 

@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from watchkeeper.adapters._python_process import PythonAgent, Worker
+from watchkeeper.adapters._command.stream_faults import one_line, provider_fault
+from watchkeeper.adapters._python.process import PythonAgent, Worker
 from watchkeeper.adapters._reported import ReportedStream, Unreadable, read_reported
-from watchkeeper.adapters._stream_faults import one_line, provider_fault
 from watchkeeper.domain.content import Attachment, UserTurn
 from watchkeeper.domain.ports import Observation, Step, TrialBrief
 from watchkeeper.errors import EndpointFault, EndpointUnreachable

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from watchkeeper.adapters._model_faults import Faults
-from watchkeeper.adapters._model_json import Json, Unreadable, mapping, read_object, text_at
-from watchkeeper.adapters._model_requests import Line, sent, whole
+from watchkeeper.adapters._model.faults import Faults
+from watchkeeper.adapters._model.json import Json, Unreadable, mapping, read_object, text_at
+from watchkeeper.adapters._model.requests import Line, sent, whole
 from watchkeeper.clock import SystemClock
 from watchkeeper.domain.endpoint import ListedModel
 

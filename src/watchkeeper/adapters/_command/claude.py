@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from watchkeeper.adapters._anthropic_messages import read_usage
-from watchkeeper.adapters._reported_format import Unreadable
-from watchkeeper.adapters._stream_faults import provider_fault
-from watchkeeper.adapters._stream_rounds import (
+from watchkeeper.adapters._anthropic.messages import read_usage
+from watchkeeper.adapters._command.stream_faults import provider_fault
+from watchkeeper.adapters._command.stream_rounds import (
     Json,
     OpenCall,
     OpenRound,
@@ -21,6 +20,7 @@ from watchkeeper.adapters._stream_rounds import (
     text_of,
     texts,
 )
+from watchkeeper.adapters._reported_format import Unreadable
 from watchkeeper.domain.ports import Step, StepEnd
 from watchkeeper.domain.trajectory import Round
 

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from watchkeeper.adapters._attachments import Unsendable, refuse_media
 from watchkeeper.adapters._harness import harness_revision
-from watchkeeper.adapters._model_faults import Faults
-from watchkeeper.adapters._model_json import (
+from watchkeeper.adapters._model.faults import Faults
+from watchkeeper.adapters._model.json import (
     Json,
     Unreadable,
     read_object,
     text_at,
 )
-from watchkeeper.adapters._model_requests import Line, sent, whole
-from watchkeeper.adapters._model_session import Heard, ModelSession, Reply, Stops, Turns
-from watchkeeper.adapters._model_settings import ModelSettings
-from watchkeeper.adapters._model_stream import Assembly, read_stream
+from watchkeeper.adapters._model.requests import Line, sent, whole
+from watchkeeper.adapters._model.session import Heard, ModelSession, Reply, Stops, Turns
+from watchkeeper.adapters._model.settings import ModelSettings
+from watchkeeper.adapters._model.stream import Assembly, read_stream
 from watchkeeper.domain.endpoint import Endpoint, ServedIdentity
 from watchkeeper.domain.ports import Clock, Session, ToolSpec, TrialBrief
 from watchkeeper.domain.redaction import whole_text

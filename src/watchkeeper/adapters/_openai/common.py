@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from watchkeeper.adapters._attachments import IMAGES, PDF, TEXTS
-from watchkeeper.adapters._model_json import (
+from watchkeeper.adapters._model.json import (
     Json,
     Unreadable,
     clean,
@@ -18,7 +18,7 @@ from watchkeeper.adapters._model_json import (
     mapping,
     read_arguments,
 )
-from watchkeeper.adapters._model_settings import ModelSettings
+from watchkeeper.adapters._model.settings import ModelSettings
 from watchkeeper.domain.ports import ToolSpec
 from watchkeeper.domain.redaction import whole_text
 from watchkeeper.domain.trajectory import ToolCall, Usage, call_status

@@ -13,9 +13,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from watchkeeper.adapters._model_faults import Faults
-from watchkeeper.adapters._model_json import ReportedError, Unreadable
-from watchkeeper.adapters._model_stream import StreamCut
+from watchkeeper.adapters._model.faults import Faults
+from watchkeeper.adapters._model.json import ReportedError, Unreadable
+from watchkeeper.adapters._model.stream import StreamCut
 from watchkeeper.domain.ports import Clock
 
 if TYPE_CHECKING:

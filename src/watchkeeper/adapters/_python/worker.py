@@ -1,6 +1,6 @@
 """Runs a team's callable in a process of its own, for one trial.
 
-This file is a program: ``_python_session`` starts it by its path. It needs nothing but the standard
+This file is a program: ``_python.session`` starts it by its path. It needs nothing but the standard
 library (Python 3.8 or newer), and nothing of Watchkeeper's can be imported by a short name here.
 
 Lines of JSON come on standard input: first ``{"callable", "folders"}``, then a turn each. Lines go

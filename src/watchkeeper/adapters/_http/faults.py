@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from watchkeeper.adapters._model_faults import retry_after_s
+from watchkeeper.adapters._model.faults import retry_after_s
 from watchkeeper.domain.redaction import Redactor
 from watchkeeper.errors import (
     EndpointFault,

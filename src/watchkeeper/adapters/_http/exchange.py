@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import httpx2
 
-from watchkeeper.adapters._http_faults import Faults
+from watchkeeper.adapters._http.faults import Faults
 from watchkeeper.domain.ports import Clock
 
 CONNECT_SECONDS = 10.0

@@ -21,8 +21,8 @@ from pydantic import (
     model_validator,
 )
 
-from watchkeeper.adapters._http_mapping import ResponseMap, Source
-from watchkeeper.adapters._http_template import Template, used_placeholders
+from watchkeeper.adapters._http.mapping import ResponseMap, Source
+from watchkeeper.adapters._http.template import Template, used_placeholders
 from watchkeeper.adapters._own_loop import OWN_LOOP_REFUSAL
 from watchkeeper.domain.case import Case
 from watchkeeper.domain.references import is_open_secret

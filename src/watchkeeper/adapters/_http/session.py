@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from watchkeeper.adapters._attachments import SentFile, Unsendable, sent_parts
-from watchkeeper.adapters._http_exchange import Answer
-from watchkeeper.adapters._http_mapping import found, name_of
-from watchkeeper.adapters._http_polling import Polling
-from watchkeeper.adapters._http_stream import EventReader
-from watchkeeper.adapters._http_template import DEFAULT_TEMPLATE, filled
-from watchkeeper.adapters._http_wire import Wire
+from watchkeeper.adapters._http.exchange import Answer
+from watchkeeper.adapters._http.mapping import found, name_of
+from watchkeeper.adapters._http.polling import Polling
+from watchkeeper.adapters._http.stream import EventReader
+from watchkeeper.adapters._http.template import DEFAULT_TEMPLATE, filled
+from watchkeeper.adapters._http.wire import Wire
 from watchkeeper.adapters._reported import Unreadable
 from watchkeeper.domain.content import UserTurn
 from watchkeeper.domain.ports import Observation, Step, TrialBrief

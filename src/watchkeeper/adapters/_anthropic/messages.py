@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from watchkeeper.adapters._anthropic_stream import MessageAssembly
+from watchkeeper.adapters._anthropic.stream import MessageAssembly
 from watchkeeper.adapters._attachments import IMAGES, PDF, TEXTS, SentPart
-from watchkeeper.adapters._model_json import Json, Unreadable, clean, count, mapping, text_at
-from watchkeeper.adapters._model_session import Reply, Stops
-from watchkeeper.adapters._model_settings import ModelSettings
+from watchkeeper.adapters._model.json import Json, Unreadable, clean, count, mapping, text_at
+from watchkeeper.adapters._model.session import Reply, Stops
+from watchkeeper.adapters._model.settings import ModelSettings
 from watchkeeper.domain.ports import ToolSpec
 from watchkeeper.domain.redaction import whole_text
 from watchkeeper.domain.trajectory import ToolCall, Usage

@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from watchkeeper.adapters._codex_stream import CodexStream
-from watchkeeper.adapters._command_output import Format, Unreadable, reader_of
-from watchkeeper.adapters._stream_faults import one_line
-from watchkeeper.adapters._stream_rounds import StreamReader
+from watchkeeper.adapters._command.codex import CodexStream
+from watchkeeper.adapters._command.output import Format, Unreadable, reader_of
+from watchkeeper.adapters._command.stream_faults import one_line
+from watchkeeper.adapters._command.stream_rounds import StreamReader
 from watchkeeper.domain.content import Attachment, UserTurn
 from watchkeeper.domain.ports import Observation, Step, TrialBrief
 from watchkeeper.domain.redaction import Redactor

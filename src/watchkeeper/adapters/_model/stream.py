@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, cast
 
-from watchkeeper.adapters._model_json import Json, Unreadable, cleaned, read_object
+from watchkeeper.adapters._model.json import Json, Unreadable, cleaned, read_object
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from watchkeeper.adapters._attachments import SentPart, Unsendable, sent_parts
-from watchkeeper.adapters._model_faults import Faults
-from watchkeeper.adapters._model_json import Json
+from watchkeeper.adapters._model.faults import Faults
+from watchkeeper.adapters._model.json import Json
 from watchkeeper.domain.content import UserTurn
 from watchkeeper.domain.ports import Observation, RateLimits, Step, StepEnd
 from watchkeeper.domain.trajectory import Round, ToolCall, Usage

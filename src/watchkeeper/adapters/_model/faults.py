@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-from watchkeeper.adapters._rate_limits import LimitReader
+from watchkeeper.adapters._model.rate_limits import LimitReader
 from watchkeeper.domain.redaction import Redactor
 from watchkeeper.errors import (
     EndpointFault,

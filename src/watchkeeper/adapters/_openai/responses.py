@@ -10,15 +10,15 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from watchkeeper.adapters._attachments import SentPart
-from watchkeeper.adapters._model_json import (
+from watchkeeper.adapters._model.json import (
     Json,
     ReportedError,
     Unreadable,
     decoded,
     mapping,
 )
-from watchkeeper.adapters._model_session import Reply, Stops
-from watchkeeper.adapters._openai_common import (
+from watchkeeper.adapters._model.session import Reply, Stops
+from watchkeeper.adapters._openai.common import (
     ACCEPTED_MEDIA,
     Settings,
     function_of,

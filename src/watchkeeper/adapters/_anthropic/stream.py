@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from watchkeeper.adapters._model_json import (
+from watchkeeper.adapters._model.json import (
     Json,
     ReportedError,
     Unreadable,

@@ -1,0 +1,1 @@
+"""An agent that is a program, and the streams that such programs print."""

@@ -1,0 +1,1 @@
+"""The team's own agent behind a URL."""

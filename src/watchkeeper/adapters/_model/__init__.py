@@ -1,0 +1,1 @@
+"""What every kind has in common that is a model behind a provider's API."""

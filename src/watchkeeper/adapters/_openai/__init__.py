@@ -1,0 +1,1 @@
+"""OpenAI's two APIs in both directions."""

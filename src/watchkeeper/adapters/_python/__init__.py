@@ -1,0 +1,1 @@
+"""An agent that is a callable, in a process of its own."""
