@@ -90,7 +90,7 @@ class Run(asyncio.SubprocessProtocol):
                     pass_fds=[theirs.fileno()],
                     start_new_session=True,
                 )
-            content = marshal.dumps(order)  # type: ignore[arg-type] - of texts and numbers
+            content = marshal.dumps(order)  # type: ignore[arg-type]  # texts and numbers
             packed = len(content).to_bytes(8, "big") + content
             helpers = [loop.create_task(self._talk(ours, packed))]
             if self._disk is not None:
