@@ -19,8 +19,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from infra.bench.ceiling import requests_per_second
-from infra.bench.contestants import Contestant, NotInstalled, SdkAlone, contestants
+from infra.bench.contestants import Contestant, SdkAlone
 from infra.bench.endurance import endurance_table
+from infra.bench.peers import NotInstalled, contestants
 from infra.bench.processes import ROOT, model_server
 from infra.bench.report import Report, as_markdown, as_text
 from infra.bench.scenarios import (

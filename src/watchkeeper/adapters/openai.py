@@ -17,8 +17,8 @@ from watchkeeper.adapters._model.rate_limits import openai_limits
 from watchkeeper.adapters._model.requests import Line
 from watchkeeper.adapters._model.settings import key_of
 from watchkeeper.adapters._openai.chat import ChatWire
-from watchkeeper.adapters._openai.common import ACCEPTED_MEDIA, Settings, identity
 from watchkeeper.adapters._openai.responses import ResponsesWire
+from watchkeeper.adapters._openai.shapes import ACCEPTED_MEDIA, Settings, identity
 from watchkeeper.domain.endpoint import Endpoint, ListedModel
 from watchkeeper.domain.ports import Adapter, Clock
 from watchkeeper.domain.redaction import Redactor

@@ -33,7 +33,7 @@ from tests.unit.adapters.openai_stand import (
     verbatim,
 )
 from watchkeeper.adapters import adapter_kinds, adapter_module
-from watchkeeper.adapters._openai.common import read_usage
+from watchkeeper.adapters._openai.shapes import read_usage
 from watchkeeper.adapters.openai import Settings, connect, list_models
 from watchkeeper.clock import SystemClock
 from watchkeeper.domain.content import UserTurn

@@ -10,7 +10,7 @@ from watchkeeper.adapters._attachments import SentPart
 from watchkeeper.adapters._model.json import Json, Unreadable, mapping
 from watchkeeper.adapters._model.session import Reply, Stops
 from watchkeeper.adapters._openai.chat_stream import ChatAssembly
-from watchkeeper.adapters._openai.common import (
+from watchkeeper.adapters._openai.shapes import (
     ACCEPTED_MEDIA,
     Settings,
     function_of,

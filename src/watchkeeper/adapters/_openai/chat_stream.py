@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from watchkeeper.adapters._model.json import Json, ReportedError, Unreadable, decoded, mapping
-from watchkeeper.adapters._openai.common import status_of
+from watchkeeper.adapters._openai.shapes import status_of
 
 _END = "[DONE]"
 _TEXTS = ("content", "refusal", "reasoning", "reasoning_content")

@@ -18,7 +18,7 @@ from watchkeeper.adapters._model.json import (
     mapping,
 )
 from watchkeeper.adapters._model.session import Reply, Stops
-from watchkeeper.adapters._openai.common import (
+from watchkeeper.adapters._openai.shapes import (
     ACCEPTED_MEDIA,
     Settings,
     function_of,
