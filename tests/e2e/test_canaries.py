@@ -139,7 +139,7 @@ def test_no_canary_is_found_after_a_night(tmp_path: Path) -> None:
         asked = finished(
             WATCHKEEPER, "sql", "select * from transcripts", folder=folder, variables=variables
         )
-    assert night.exit_code in {1, 3}, night.err
+    assert night.exit_code in {1, 3}, night.out
     assert slack.messages["C0TEAM"] or slack.messages["C0PLATFORM"], night.err
 
     planted = {"config", "seed.sh", "canary_tools.py", "__pycache__"}

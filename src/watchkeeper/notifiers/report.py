@@ -121,6 +121,8 @@ def _why_not_acting(gate: GateResult) -> str:
     if gate.action == "report":
         return "it stops nothing"
     if gate.state != "failed_unreproduced":
+        if gate.threshold >= 1:
+            return "no rerun could confirm it"
         return "within chance of the threshold, not rerun"
     if not gate.fresh_graded:
         return "the rerun graded nothing"

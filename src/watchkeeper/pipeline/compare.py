@@ -5,15 +5,13 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from watchkeeper.domain.facts import TrialFact
 from watchkeeper.domain.identity import confirmation_run_id
 from watchkeeper.domain.run import Manifest, RunRequest
 from watchkeeper.domain.verdict import Verdict
 from watchkeeper.pipeline.evaluate import after_first_call, evaluate
 from watchkeeper.pipeline.steps import comparing
 from watchkeeper.pipeline.steps.bundle import Steps
-from watchkeeper.stats.changes import served_models
-from watchkeeper.stats.decide import Decision
+from watchkeeper.stats.served import alike_served
 
 
 async def compare(run_id: str, steps: Steps) -> Verdict:
@@ -51,12 +49,12 @@ async def _conclude(run_id: str, steps: Steps) -> Verdict:
             # What a fresh trial shows is shown: a critical failure needs no second one.
             found = await asyncio.to_thread(comparing.critical_failures, services, fresh_id)
             decision.night = replace(decision.night, critical=(*decision.night.critical, *found))
-        other = _served_something_else(decision, facts)
-        if other is not None:
+        alike, note = alike_served(facts, decision.served.compared(decision.night.facts))
+        notes.extend([note] if note is not None else [])
+        if facts and not alike:
             decision.confirmation.abandon()
-            notes.append(other)
             break
-        decision.confirmation.add(facts)
+        decision.confirmation.add(alike)
     verdict = decision.verdict(services.clock.now(), fresh_runs, notes)
     return await steps.store_verdict(verdict)
 
@@ -82,16 +80,4 @@ def _request(manifest: Manifest, fresh_id: str, batch: int, need: dict[str, int]
         trial_counts=need,
         confirms=manifest.run_id,
         finish_by=manifest.finish_by,
-    )
-
-
-def _served_something_else(decision: Decision, facts: list[TrialFact]) -> str | None:
-    """Why the fresh trials cannot confirm the night's, or ``None``: they can."""
-    night = served_models(decision.served.compared(decision.night.facts))
-    fresh = served_models(facts)
-    if not night or not fresh or set(fresh) <= set(night):
-        return None
-    return (
-        f"the fresh trials were answered by {', '.join(fresh)}, the night's by "
-        f"{', '.join(night)}; they confirm nothing and were set aside"
     )

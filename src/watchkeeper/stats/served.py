@@ -8,11 +8,12 @@ Source: docs/statistics.md#comparability
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from watchkeeper.domain.facts import FactTable, TrialFact
 from watchkeeper.domain.verdict import ServedShare
+from watchkeeper.stats.changes import served_models
 from watchkeeper.stats.night import Baseline, Night
 
 USUAL_SHARE = 0.5
@@ -96,6 +97,32 @@ def without_strays(baseline: Baseline, usual: frozenset[str]) -> Baseline:
         or fact.served_model == main[fact.run_id]
     ]
     return replace(baseline, facts=FactTable(kept))
+
+
+def alike_served(
+    fresh: Sequence[TrialFact], compared: Iterable[TrialFact]
+) -> tuple[list[TrialFact], str | None]:
+    """The fresh trials that may confirm the night's, and what is said of the others.
+
+    Trials that another model answered than the ``compared`` ones of the night confirm nothing.
+    Where they are most of the answered ones, the endpoint has moved on since, and none is left.
+    A fresh trial without an answer stays, and so do all where no trial of the night was answered.
+    """
+    night = served_models(compared)
+    others = [fact for fact in fresh if fact.served_model and fact.served_model not in night]
+    if not night or not others:
+        return list(fresh), None
+    answered = sum(fact.served_model is not None for fact in fresh)
+    if 2 * len(others) > answered:
+        return [], (
+            f"the fresh trials were answered by {', '.join(served_models(fresh))}, the night's by "
+            f"{', '.join(night)}; they confirm nothing and were set aside"
+        )
+    kept = [fact for fact in fresh if fact.served_model is None or fact.served_model in night]
+    return kept, (
+        f"{len(others)} of {answered} fresh trials were answered by "
+        f"{', '.join(served_models(others))}, not by {', '.join(night)}; they were set aside"
+    )
 
 
 def _is_same(label: str, named: str) -> bool:

@@ -19,12 +19,12 @@ from tests.unit.stats.facts import (
     trials,
 )
 from watchkeeper.domain.endpoint import ServedIdentity
-from watchkeeper.domain.facts import FactTable
+from watchkeeper.domain.facts import FactTable, TrialFact
 from watchkeeper.domain.verdict import ServedShare
 from watchkeeper.notifiers.headline import headline
 from watchkeeper.notifiers.report import verdict_json, verdict_text
 from watchkeeper.stats.decide import Baseline, Decision, Night
-from watchkeeper.stats.served import split_by_served, usual_models, without_strays
+from watchkeeper.stats.served import alike_served, split_by_served, usual_models, without_strays
 
 CASES = stamps({"facts": 20})
 NOTHING = Baseline((), FactTable(()))
@@ -209,3 +209,41 @@ def test_note_of_a_known_model_is_said_too() -> None:
     verdict = concluded(history.decision(of=history.manifest(identity=identity)))
     assert "git says: no such commit" in verdict.notes
     assert "git says: no such commit" in verdict_text(verdict)
+
+
+def _answers(behaviour: Behaviour) -> list[TrialFact]:
+    return trials(manifest(1, CASES), behaviour)
+
+
+class TestFreshTrials:
+    """What may confirm a night."""
+
+    def test_stable_mix_loses_the_strays_only(self) -> None:
+        """A fallback that answers a few fresh trials hides nothing of what the others show."""
+        night = _answers(steady)
+        fresh = _answers(first(4, "fallback"))
+        kept, note = alike_served(fresh, night)
+        assert kept == [fact for fact in fresh if fact.served_model != "fallback"]
+        assert 0 < len(kept) < len(fresh)
+        assert note is not None
+        assert f"{len(fresh) - len(kept)} of {len(fresh)} fresh trials" in note
+        assert "answered by fallback, not by" in note
+
+    def test_most_by_another_leave_none(self) -> None:
+        """The endpoint has moved on since the night."""
+        fresh = _answers(first(11, "newest"))
+        kept, note = alike_served(fresh, _answers(steady))
+        assert kept == []
+        assert note is not None
+        assert "confirm nothing" in note
+
+    def test_mix_of_the_night_confirms_the_mix(self) -> None:
+        """Both models of a usual mix are the night's."""
+        night = _answers(first(10, "other"))
+        fresh = _answers(first(15, "other"))
+        assert alike_served(fresh, night) == (list(fresh), None)
+
+    def test_unanswered_fresh_trials_stay(self) -> None:
+        """A trial without an answer is unresolved, not another model's."""
+        fresh = _answers(answered_by(None))
+        assert alike_served(fresh, _answers(steady)) == (list(fresh), None)
